@@ -1,0 +1,1 @@
+"""Config: one typed, frozen model from one TOML file."""

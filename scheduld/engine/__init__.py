@@ -1,0 +1,1 @@
+"""The loops of a replica."""

@@ -1,0 +1,1 @@
+"""The handler contract and the built-in handlers."""

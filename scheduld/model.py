@@ -1,0 +1,165 @@
+"""The nouns: task types with their policies, tasks, claims and verdicts. No I/O, no clock.
+
+All instants are integer milliseconds since the Unix epoch on the Redis server's
+clock, all durations integer milliseconds, unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OnConflict = Literal["error", "keep", "replace"]
+Isolation = Literal["inline", "thread"]
+Backoff = Literal["exponential", "quadratic", "fixed", "list"]
+
+
+class State(StrEnum):
+    """Where a task is. Membership in one of the indexes; `cancelled` is `done` by its outcome."""
+
+    SCHEDULED = "scheduled"
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a failed run is tried again, and how long to wait before.
+
+    `attempts` counts failed runs allowed, the first included. `delays_ms` has one
+    entry, or for `backoff = "list"` one per retry (the last one repeats).
+    """
+
+    attempts: int = 5
+    backoff: Backoff = "exponential"
+    delays_ms: tuple[int, ...] = (2_000,)
+    max_delay_ms: int = 3_600_000
+    jitter: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Retention of ended tasks: pruned when older than `age_ms` or beyond `count`."""
+
+    count: int
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskType:
+    """One `[types.NAME]` entry, complete: every default is filled in."""
+
+    name: str
+    handler: str
+    poll_timeout_ms: int = 0
+    poll_batch: int = 1
+    empty_poll_timeout_ms: int = 10_000
+    run_timeout_ms: int = 60_000
+    concurrency: int | None = None
+    """Runs at once per replica; `None`: 100 inline, 10 in threads."""
+    isolation: Isolation | None = None
+    """`None`: inline for `async def`, thread for `def`."""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    max_interruptions: int = 3
+    keep_done: Keep = Keep(count=1_000, age_ms=86_400_000)
+    keep_dead: Keep = Keep(count=100_000, age_ms=30 * 86_400_000)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as `show`, `list` and the API tell it; absent things are `None`.
+
+    The field names are stable and are the ones of `--json`.
+    """
+
+    type: str
+    id: str
+    state: State
+    due_ms: int | None = None
+    added_ms: int | None = None
+    payload: Any = None
+    attempt: int | None = None
+    failed: int = 0
+    releases: int = 0
+    interruptions: int = 0
+    fence: int | None = None
+    revision: int = 0
+    every: str | None = None
+    until: str | None = None
+    max_runs: int | None = None
+    timezone: str | None = None
+    schedule: str | None = None
+    tick_ms: int | None = None
+    owner: str | None = None
+    started_ms: int | None = None
+    finished_ms: int | None = None
+    outcome: str | None = None
+    result: Any = None
+    progress: Any = None
+    successor: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+    @property
+    def ref(self) -> str:
+        """`TYPE/ID`, as people write it."""
+        return f"{self.type}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claimed task: what a replica may run until its lease ends."""
+
+    type: str
+    id: str
+    raw_id: bytes
+    payload: bytes | None
+    fence: int
+    due_ms: int
+    """Nominal due: survives retries and snoozes."""
+    start_ms: int
+    """Not before this instant by the server's clock (later than the claim for early ones)."""
+    early: bool
+    """Held, but to be confirmed by `start` before it runs."""
+    failed: int
+    releases: int
+    interruptions: int
+
+    @property
+    def attempt(self) -> int:
+        """Number of this run, from 1: failed runs before it, plus one."""
+        return self.failed + 1
+
+
+class VerdictKind(StrEnum):
+    """How a run ended, as the store knows it."""
+
+    DONE = "done"
+    RETRY = "retry"
+    DEAD = "dead"
+    SNOOZE = "snooze"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The end of one claim, to be stored with its fence.
+
+    `at_ms` is an instant (snooze), `delay_ms` a wait from the server's now (retry, release).
+    `detail` is a JSON text: the result of a done run, the error of a failed one.
+    """
+
+    raw_id: bytes
+    fence: int
+    kind: VerdictKind
+    delay_ms: int = 0
+    at_ms: int = 0
+    detail: str = ""
+    counted: bool = True
+    """Whether a failed run counts as an attempt (a task that cannot be read does not)."""

@@ -1,0 +1,87 @@
+"""Names and ids: the rules, and how ids are made."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import unicodedata
+
+from scheduld.errors import InvalidInput
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_GENERATED = re.compile(r"[a-z2-7]{20}")
+_TIME_CHARS = 9
+_ID_CHARS = 20
+ID_LIMIT = 200
+"""Longest task id, in bytes of UTF-8."""
+
+
+def check_name(kind: str, text: str) -> str:
+    """Return `text` if it is a name of a namespace, type or schedule.
+
+    Raises InvalidInput, naming the rule, otherwise.
+    """
+    if not isinstance(text, str) or not _NAME.fullmatch(text):
+        raise InvalidInput(
+            f"{kind} {printable(str(text))!r} is not a name",
+            hint="1 to 63 of a-z 0-9 _ . - and not starting with _ . or -",
+        )
+    return text
+
+
+def id_fault(text: str) -> str | None:
+    """Say what is wrong with a task id, or None if nothing is."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return "is not UTF-8"
+    if not size:
+        return "is empty"
+    if size > ID_LIMIT:
+        return f"has {size} bytes, at most {ID_LIMIT} are allowed"
+    # Zs covers every kind of space, Cc the control characters (ESC, DEL, U+0085),
+    # Zl and Zp are U+2028 and U+2029: what could break a line or a `TYPE MS` message.
+    if any(unicodedata.category(char) in {"Cc", "Zs", "Zl", "Zp"} for char in text):
+        return "has a space or control character"
+    return None
+
+
+def check_id(text: str) -> str:
+    """Return `text` if it can be a task id; raises InvalidInput otherwise."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"a task id is a text, not {type(text).__name__}")
+    fault = id_fault(text)
+    if fault:
+        raise InvalidInput(
+            f"task id {printable(text[:60])!r} {fault}",
+            hint="1 to 200 bytes of UTF-8 without spaces and control characters",
+        )
+    return text
+
+
+def new_id(now_ms: int) -> str:
+    """Make a task id: 9 base32 characters of the instant, 11 random ones (55 bits)."""
+    value = (now_ms << 55) | secrets.randbits(55)
+    return "".join(_BASE32[(value >> shift) & 31] for shift in range(5 * (_ID_CHARS - 1), -1, -5))
+
+
+def id_time_ms(text: str) -> int | None:
+    """Read the instant back from an id made by `new_id`; None if the id is not such a one."""
+    if not _GENERATED.fullmatch(text):
+        return None
+    value = 0
+    for char in text[:_TIME_CHARS]:
+        value = value * 32 + _BASE32.index(char)
+    # 2020 to 2200: any other 20 letters are somebody's own word.
+    return value if 1_577_836_800_000 <= value < 7_258_118_400_000 else None
+
+
+def printable(text: str) -> str:
+    """Escape what could forge a line or a terminal sequence; the rest stays as it is."""
+    return "".join(
+        char
+        if char.isprintable() or char == " "
+        else char.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for char in text
+    )

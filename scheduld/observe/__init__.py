@@ -1,0 +1,1 @@
+"""What a running replica tells: logs."""

@@ -1,0 +1,46 @@
+"""What a handler may return or raise instead of a result.
+
+Each is an exception, so `return Retry(after=30)` and `raise Retry(after=30)` mean the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+
+class Outcome(Exception):
+    """Base of the outcomes a handler can choose."""
+
+
+class Retry(Outcome):
+    """Try again later; counts as a failed attempt.
+
+    `after`: a timedelta, a duration text ("30s") or seconds; kept exactly, without jitter or
+    cap. None: the wait that the type's retry policy says.
+    """
+
+    def __init__(self, after: timedelta | str | float | None = None, reason: str = "") -> None:
+        super().__init__(reason or "handler asked for a retry")
+        self.after = after
+
+
+class Snooze(Outcome):
+    """Run again at `until` (an aware datetime, or a timedelta, duration text or seconds from now).
+
+    Does not count as an attempt.
+    """
+
+    def __init__(self, until: datetime | timedelta | str | float) -> None:
+        super().__init__("snoozed")
+        self.until = until
+
+
+class Dead(Outcome):
+    """Give up now: the task is dead with this reason and is not tried again."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

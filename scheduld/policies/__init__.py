@@ -1,0 +1,1 @@
+"""Pure choices: what happens next, and when."""

@@ -1,0 +1,1 @@
+"""Everything that is kept in Redis: keys, scripts, connections, the embedded server."""

@@ -1,0 +1,3 @@
+"""The version, spelled once."""
+
+__version__ = "0.1.0"
