@@ -161,5 +161,7 @@ class Verdict:
     delay_ms: int = 0
     at_ms: int = 0
     detail: str = ""
+    reason: str = ""
+    """One short line for the events: why it failed."""
     counted: bool = True
     """Whether a failed run counts as an attempt (a task that cannot be read does not)."""

@@ -17,14 +17,14 @@ ID_LIMIT = 200
 """Longest task id, in bytes of UTF-8."""
 
 
-def check_name(kind: str, text: str) -> str:
+def check_name(kind: str, text: object) -> str:
     """Return `text` if it is a name of a namespace, type or schedule.
 
     Raises InvalidInput, naming the rule, otherwise.
     """
     if not isinstance(text, str) or not _NAME.fullmatch(text):
         raise InvalidInput(
-            f"{kind} {printable(str(text))!r} is not a name",
+            f"{kind} {printable(str(text)[:80])!r} is not a name",
             hint="1 to 63 of a-z 0-9 _ . - and not starting with _ . or -",
         )
     return text
@@ -47,7 +47,7 @@ def id_fault(text: str) -> str | None:
     return None
 
 
-def check_id(text: str) -> str:
+def check_id(text: object) -> str:
     """Return `text` if it can be a task id; raises InvalidInput otherwise."""
     if not isinstance(text, str):
         raise InvalidInput(f"a task id is a text, not {type(text).__name__}")

@@ -1,0 +1,145 @@
+"""What scripts answer: their codes, and their rows as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from scheduld.model import Claim
+from scheduld.store.keys import decode_id
+
+
+class Code(IntEnum):
+    """First number of every script's answer."""
+
+    OK = 0
+    LATE = -1
+    STALE = -2
+
+
+class Settled(IntEnum):
+    """What became of a verdict."""
+
+    STORED = 1
+    ALREADY = 2
+    REFUSED = 3
+
+
+class Renewed(IntEnum):
+    """What became of a lease."""
+
+    HELD = 1
+    CANCELLED = 2
+    GIVEN_BACK = 3
+    LOST = 4
+
+
+class Started(IntEnum):
+    """What became of an early claim at its due."""
+
+    GO = 1
+    TAKEN_BACK = 2
+    NOT_YET = 3
+
+
+class Added(IntEnum):
+    """What became of one task of an add."""
+
+    CREATED = 1
+    REPEATED = 2
+    SUCCESSOR = 3
+    KEPT = 4
+    EXISTS = 5
+    BROKEN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class AddedTask:
+    """What became of one task of an add; `due_ms` and `state` are those of the kept record."""
+
+    code: Added
+    due_ms: int | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """What a claim answers. `next_due_ms` and `next_lease_end_ms` plan the next look."""
+
+    now_ms: float
+    claims: list[Claim]
+    settled: list[Settled]
+    next_due_ms: int | None
+    next_lease_end_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Answer of cancel and requeue: 1 done, 2 asked to stop, 3 refused by `state`."""
+
+    code: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawTask:
+    """A task as it is stored: scores in ms, fields as bytes, `key_type` as Redis names it."""
+
+    raw_id: bytes
+    now_ms: float
+    due_ms: int | None
+    lease_end_ms: int | None
+    finished_ms: int | None
+    died_ms: int | None
+    fields: dict[str, bytes]
+    key_type: str
+
+
+def claimed(type_name: str, fence: int, row: list[Any]) -> Claim:
+    """Read one row of a claim (lua/include/take.lua)."""
+    raw_id, payload, due, begin, early, failed, releases, interruptions = row
+    return Claim(
+        type=type_name,
+        id=decode_id(raw_id),
+        raw_id=raw_id,
+        payload=payload,
+        fence=fence,
+        due_ms=int(float(due)),
+        start_ms=int(begin),
+        early=bool(early),
+        failed=int(failed),
+        releases=int(releases),
+        interruptions=int(interruptions),
+    )
+
+
+def raw_task(raw_id: bytes, now_ms: float, row: list[Any]) -> RawTask:
+    """Read one row of read.lua."""
+    due, leased, done, dead, flat, key_type = row
+    fields = {text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
+    return RawTask(
+        raw_id=raw_id,
+        now_ms=now_ms,
+        due_ms=to_ms(due),
+        lease_end_ms=to_ms(leased),
+        finished_ms=to_ms(done),
+        died_ms=to_ms(dead),
+        fields=fields,
+        key_type=text(key_type),
+    )
+
+
+def text(value: bytes | str) -> str:
+    """Read an answer's text; broken bytes become lone surrogates."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+
+
+def to_ms(value: bytes | int | None) -> int | None:
+    """Read an answer's instant: '' and what is no finite number are None."""
+    if value is None or value in (b"", b"inf", b"-inf"):
+        return None
+    try:
+        return int(float(value))
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,299 @@
+"""One typed function per script: what it is called with and what its answer means.
+
+A function here builds a `Call` and touches no connection; `link` carries calls out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from scheduld.store.answers import (
+    Added,
+    AddedTask,
+    ClaimAnswer,
+    Decision,
+    RawTask,
+    Renewed,
+    Settled,
+    Started,
+    claimed,
+    raw_task,
+    text,
+    to_ms,
+)
+from scheduld.store.scripts import Script, load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from scheduld.model import OnConflict, TaskType, Verdict
+    from scheduld.store.keys import Keys, TypeKeys
+
+T = TypeVar("T")
+Arg = bytes | str | int | float
+MAX_IDS = 500
+"""Most ids a call may carry."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Most bytes a call may carry, payloads included."""
+EARLY_MS = 50
+"""How long before its due a task may be claimed."""
+LEAD_MS = 3
+"""How long before its due an early claim becomes a run; the start waits for the due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One script call: keys and arguments in the header's order, and how to read the answer.
+
+    `args[DEADLINE]` is filled in when the call is sent.
+    """
+
+    script: Script
+    keys: tuple[Arg, ...]
+    args: tuple[Arg, ...]
+    parse: Callable[[list[Any]], T]
+
+
+DEADLINE = 2
+"""Position of `valid_until` among the arguments (lua/include/type.lua)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, for one namespace. `now_ms` stands in for the server's clock in tests."""
+
+    keys: Keys
+    node: str
+    now_ms: int | None = None
+
+    def call(
+        self,
+        name: str,
+        type_keys: TypeKeys,
+        parse: Callable[[list[Any]], T],
+        *,
+        args: Mapping[str, Arg],
+        extra_keys: Sequence[Arg] = (),
+        rest: Iterable[Arg] = (),
+    ) -> Call[T]:
+        """Build the call of a script; `args` are its own arguments by their header's names."""
+        script = load(name)
+        own = script.args[6:]
+        if set(args) != set(own):
+            raise TypeError(f"{name}.lua takes {own}, not {tuple(args)}")
+        now = "" if self.now_ms is None else self.now_ms
+        common = (type_keys.task_prefix, now, "", self.node, type_keys.type, self.keys.wake)
+        return Call(
+            script,
+            (*type_keys.common(), *extra_keys),
+            (*common, *(args[argument] for argument in own), *rest),
+            parse,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """One task to add. `at_ms` None: `delay_ms` after the server's now."""
+
+    raw_id: bytes
+    payload: bytes
+    token: str
+    at_ms: int | None = None
+    delay_ms: int = 0
+
+
+def add(
+    caller: Caller, type_keys: TypeKeys, tasks: Sequence[NewTask], *, on_conflict: OnConflict
+) -> Call[list[AddedTask]]:
+    """Schedule tasks; at most MAX_IDS and MAX_BYTES a call."""
+    rest: list[Arg] = []
+    for task in tasks:
+        at = "" if task.at_ms is None else task.at_ms
+        rest += [task.raw_id, at, task.delay_ms, task.payload, task.token]
+    return caller.call(
+        "add",
+        type_keys,
+        lambda answer: [
+            AddedTask(Added(code), to_ms(due), text(state)) for code, due, state in answer[2]
+        ],
+        extra_keys=[type_keys.task(task.raw_id) for task in tasks],
+        rest=rest,
+        args={"on_conflict": on_conflict, "count": len(tasks)},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """One numbered claim of a replica; repeated as it is until it is answered."""
+
+    sequence: int
+    want: int
+    verdicts: tuple[Verdict, ...]
+    bound_ms: int
+    early_ms: int = EARLY_MS
+
+
+def claim(
+    caller: Caller, type_keys: TypeKeys, kind: TaskType, request: ClaimRequest, *, lease_ms: int
+) -> Call[ClaimAnswer]:
+    """Take due tasks, and store the verdicts that free slots for them."""
+
+    def parse(answer: list[Any]) -> ClaimAnswer:
+        fence = int(answer[2])
+        return ClaimAnswer(
+            now_ms=answer[1] / 1000,
+            claims=[claimed(type_keys.type, fence, row) for row in answer[3]],
+            settled=[Settled(code) for code in answer[4]],
+            next_due_ms=to_ms(answer[5]),
+            next_lease_end_ms=to_ms(answer[6]),
+        )
+
+    return caller.call(
+        "claim",
+        type_keys,
+        parse,
+        extra_keys=[type_keys.claim(caller.node)],
+        rest=_flat(request.verdicts),
+        args={
+            "sequence": request.sequence,
+            "want": request.want,
+            "early": request.early_ms,
+            "lead": LEAD_MS,
+            "lease": lease_ms,
+            "bound": request.bound_ms,
+            "max_interruptions": kind.max_interruptions,
+            "verdict_count": len(request.verdicts),
+            **_retention(kind),
+        },
+    )
+
+
+def finish(caller: Caller, type_keys: TypeKeys, verdicts: Sequence[Verdict]) -> Call[list[Settled]]:
+    """Store the ends of runs."""
+    return caller.call(
+        "finish",
+        type_keys,
+        lambda answer: [Settled(code) for code in answer[2]],
+        rest=_flat(verdicts),
+        args={"verdict_count": len(verdicts)},
+    )
+
+
+def start(
+    caller: Caller, type_keys: TypeKeys, pairs: Sequence[tuple[bytes, int]]
+) -> Call[list[Started]]:
+    """Confirm early claims (raw id, fence) just before they start."""
+    return caller.call(
+        "start",
+        type_keys,
+        lambda answer: [Started(code) for code in answer[2]],
+        rest=_pairs(pairs),
+        args={"lead": LEAD_MS, "count": len(pairs)},
+    )
+
+
+def renew(
+    caller: Caller, type_keys: TypeKeys, pairs: Sequence[tuple[bytes, int]], *, lease_ms: int
+) -> Call[list[Renewed]]:
+    """Push the lease ends of (raw id, fence) pairs out to `lease_ms` from now."""
+    return caller.call(
+        "renew",
+        type_keys,
+        lambda answer: [Renewed(code) for code in answer[2]],
+        rest=_pairs(pairs),
+        args={"lease": lease_ms, "count": len(pairs)},
+    )
+
+
+def recover(
+    caller: Caller, type_keys: TypeKeys, kind: TaskType, *, lease_ms: int, bound_ms: int, limit: int
+) -> Call[int]:
+    """Give expired leases back; answers how many."""
+    return caller.call(
+        "recover",
+        type_keys,
+        lambda answer: int(answer[2]),
+        args={
+            "lease": lease_ms,
+            "bound": bound_ms,
+            "max_interruptions": kind.max_interruptions,
+            "limit": limit,
+        },
+    )
+
+
+def prune(caller: Caller, type_keys: TypeKeys, kind: TaskType, *, limit: int) -> Call[int]:
+    """Remove ended tasks beyond their retention; answers how many."""
+    return caller.call(
+        "prune",
+        type_keys,
+        lambda answer: int(answer[2]),
+        args={"limit": limit, **_retention(kind)},
+    )
+
+
+def cancel(caller: Caller, type_keys: TypeKeys, raw_id: bytes) -> Call[Decision]:
+    """Cancel a task, or ask its run to stop."""
+    return _decide("cancel", caller, type_keys, raw_id)
+
+
+def requeue(caller: Caller, type_keys: TypeKeys, raw_id: bytes) -> Call[Decision]:
+    """Schedule an ended task again."""
+    return _decide("requeue", caller, type_keys, raw_id)
+
+
+def read(caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes]) -> Call[list[RawTask]]:
+    """Read tasks as they are at one instant."""
+
+    def parse(answer: list[Any]) -> list[RawTask]:
+        rows = zip(raw_ids, answer[2], strict=True)
+        return [raw_task(raw_id, answer[1] / 1000, row) for raw_id, row in rows]
+
+    return caller.call("read", type_keys, parse, rest=raw_ids, args={"count": len(raw_ids)})
+
+
+def audit(
+    caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes], *, mend: bool
+) -> Call[list[int]]:
+    """Tell which ids are whole (0), lack an index (1) or a hash (2); `mend` makes these dead."""
+    return caller.call(
+        "audit",
+        type_keys,
+        lambda answer: [int(code) for code in answer[2]],
+        rest=raw_ids,
+        args={"mend": "1" if mend else "", "count": len(raw_ids)},
+    )
+
+
+def _decide(name: str, caller: Caller, type_keys: TypeKeys, raw_id: bytes) -> Call[Decision]:
+    return caller.call(
+        name,
+        type_keys,
+        lambda answer: Decision(int(answer[2]), text(answer[3])),
+        extra_keys=[type_keys.task(raw_id)],
+        args={"id": raw_id},
+    )
+
+
+def _retention(kind: TaskType) -> dict[str, Arg]:
+    return {
+        "done_count": kind.keep_done.count,
+        "done_age": kind.keep_done.age_ms,
+        "dead_count": kind.keep_dead.count,
+        "dead_age": kind.keep_dead.age_ms,
+    }
+
+
+def _flat(verdicts: Iterable[Verdict]) -> list[Arg]:
+    rest: list[Arg] = []
+    for verdict in verdicts:
+        ms = verdict.at_ms or verdict.delay_ms
+        counted = "1" if verdict.counted else ""
+        rest += [verdict.raw_id, verdict.fence, verdict.kind.value, ms]
+        rest += [verdict.detail, verdict.reason, counted]
+    return rest
+
+
+def _pairs(pairs: Iterable[tuple[bytes, int]]) -> list[Arg]:
+    return [part for pair in pairs for part in pair]

@@ -1,0 +1,123 @@
+"""Every Redis key that scheduld uses, spelled here and nowhere else.
+
+The type stands in braces, the cluster hash tag: all keys of one type share a slot.
+Names hold neither braces nor colons, so no id or name can change the tag or collide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduld.names import check_name
+
+
+def encode_id(task_id: str) -> bytes:
+    """Encode an id as Redis stores it; `decode_id` gives the same id back, even if broken."""
+    return task_id.encode("utf-8", "surrogateescape")
+
+
+def decode_id(raw: bytes) -> str:
+    """Decode a stored id; bytes that are not UTF-8 become lone surrogates."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class TypeKeys:
+    """The keys of one task type."""
+
+    namespace: str
+    type: str
+
+    @property
+    def root(self) -> str:
+        """What all keys of the type begin with."""
+        return f"{self.namespace}:{{{self.type}}}:"
+
+    @property
+    def due(self) -> str:
+        """Zset: id -> due ms."""
+        return self.root + "due"
+
+    @property
+    def leased(self) -> str:
+        """Zset: id -> lease end ms."""
+        return self.root + "leased"
+
+    @property
+    def done(self) -> str:
+        """Zset: id -> finished ms."""
+        return self.root + "done"
+
+    @property
+    def dead(self) -> str:
+        """Zset: id -> died ms."""
+        return self.root + "dead"
+
+    @property
+    def meta(self) -> str:
+        """Hash: last fence, longest lease, counters."""
+        return self.root + "meta"
+
+    @property
+    def events(self) -> str:
+        """Stream: one entry per script call that changed something."""
+        return self.root + "events"
+
+    @property
+    def task_prefix(self) -> str:
+        """What the hash of every task of the type begins with."""
+        return self.root + "task:"
+
+    def task(self, raw_id: bytes) -> bytes:
+        """Hash of one task."""
+        return self.task_prefix.encode() + raw_id
+
+    def claim(self, replica: str) -> str:
+        """String with TTL: the last claim of a replica."""
+        return self.root + "claim:" + replica
+
+    def indexes(self) -> tuple[str, str, str, str]:
+        """The four zsets, in the order that scripts take them."""
+        return (self.due, self.leased, self.done, self.dead)
+
+    def common(self) -> tuple[str, ...]:
+        """The keys that every script of a type takes first (lua/include/type.lua)."""
+        return (*self.indexes(), self.meta, self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one namespace."""
+
+    namespace: str
+
+    def __post_init__(self) -> None:
+        check_name("namespace", self.namespace)
+
+    @property
+    def types(self) -> str:
+        """Set: every type seen."""
+        return self.namespace + ":types"
+
+    @property
+    def nodes(self) -> str:
+        """Zset: replica -> last sign of life, ms."""
+        return self.namespace + ":nodes"
+
+    @property
+    def format(self) -> str:
+        """String: format number of the stored data."""
+        return self.namespace + ":format"
+
+    @property
+    def wake(self) -> str:
+        """Channel: `TYPE MS`, the type has an earlier due time now; `TYPE cancel ID`."""
+        return self.namespace + ":wake"
+
+    def node(self, replica: str) -> str:
+        """Hash with TTL: what one live replica is."""
+        return f"{self.namespace}:node:{replica}"
+
+    def type(self, name: str) -> TypeKeys:
+        """The keys of one type; raises InvalidInput for what is no type name."""
+        return TypeKeys(self.namespace, check_name("type", name))

@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+-- Finds hashes without an index entry and entries without a hash; mends what was named before.
+--
+-- KEYS[1..6], ARGV[1..6]: see include/type.lua
+-- ARGV[7] mend   '1': make the broken ones dead with a reason (the caller saw them broken twice)
+-- ARGV[8] count  how many ids follow
+--
+-- Returns {0, now µs, codes}: 0 whole, 1 hash without index, 2 index without hash
+--         {-1, now µs} too late
+--
+-- @include type events ends
+local mend, count = ARGV[7], tonumber(ARGV[8])
+
+local function fault_of(id)
+  local indexed = redis.call('ZSCORE', due, id) or redis.call('ZSCORE', leased, id)
+    or redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)
+  local kind = redis.call('TYPE', prefix .. id).ok
+  if kind == 'hash' then
+    return indexed and 0 or 1
+  end
+  -- A dead entry whose key is of another type was told already, and has no hash to keep.
+  return indexed and kind == 'none' and 2 or 0
+end
+
+local codes = {}
+for index = 1, count do
+  local id = ARGV[8 + index]
+  local fault = fault_of(id)
+  codes[index] = fault
+  if mend == '1' and fault == 1 then
+    bury(id, '{"kind":"no_index","message":"the hash was in no index"}', 'no_index: in no index')
+  elseif mend == '1' and fault == 2 then
+    redis.call('ZREM', due, id)
+    redis.call('ZREM', leased, id)
+    redis.call('ZREM', done, id)
+    bury(id, '{"kind":"no_hash","message":"the id was in an index without a hash"}',
+      'no_hash: in an index without a hash')
+  end
+end
+write_events()
+return {0, now_us, codes}

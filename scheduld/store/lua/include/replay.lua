@@ -1,0 +1,17 @@
+-- Answers a claim again whose answer was lost: those of its tasks that are still leased by it.
+-- The record of a claim is 'SEQUENCE\n' and then its fence and ids in msgpack.
+local function replay(record, lease)
+  local claimed = cmsgpack.unpack(string.sub(record, string.find(record, '\n') + 1))
+  local fence, rows = claimed[1], {}
+  for index = 2, #claimed do
+    local id = claimed[index]
+    local task = redis.pcall('HMGET', prefix .. id, 'fence', 'payload', 'due', 'early', 'started',
+      'failed', 'releases', 'interruptions')
+    if not task.err and task[1] == fence and redis.call('ZSCORE', leased, id) then
+      redis.call('ZADD', leased, int(now + lease), id)
+      rows[#rows + 1] = {id, task[2], task[3], task[4] or task[5] or int(now), task[4] and 1 or 0,
+        task[6] or 0, task[7] or 0, task[8] or 0}
+    end
+  end
+  return rows, fence
+end

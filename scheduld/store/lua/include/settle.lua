@@ -1,0 +1,91 @@
+-- Stores the end of one run. Only the newest claim's verdict is kept.
+-- Answers 1 stored, 2 already stored, 3 refused (another claim, or the task is gone).
+local function settle(id, fence, kind, ms, detail, reason, counted)
+  local key = prefix .. id
+  local task = redis.pcall('HMGET', key, 'fence', 'settled', 'outcome', 'early', 'cancel', 'next',
+    'failed', 'due')
+  if task.err or task[1] ~= fence then
+    return 3
+  end
+  if task[3] or task[2] == fence then
+    return 2
+  end
+  local again = redis.call('ZSCORE', due, id)
+  if redis.call('ZREM', leased, id) == 0 then
+    if not again then
+      return 3
+    end
+    -- recover gave it back, to its nominal due, and nobody claimed it since: this verdict
+    -- still counts. Any other score is a plain ZADD, a new task that must stay.
+    if tonumber(again) == tonumber(task[8]) then
+      redis.call('ZREM', due, id)
+      again = nil
+    end
+  end
+  if task[4] then
+    -- Claimed early and never started: back as it was, nothing to count.
+    redis.call('HDEL', key, 'early')
+    set_due(id, tonumber(again or task[4]))
+    return 1
+  end
+  if task[6] then
+    note(kind, id, reason ~= '' and reason or nil)
+    promote(id, task[6])
+    return 1
+  end
+  if again then
+    note(kind, id, reason ~= '' and reason or nil)
+    reborn(id)
+    return 1
+  end
+  if task[5] then
+    end_cancelled(id)
+    return 1
+  end
+  if kind == 'done' then
+    redis.call('ZADD', done, now, id)
+    if detail ~= '' then
+      redis.call('HSET', key, 'outcome', 'success', 'result', detail)
+    else
+      redis.call('HSET', key, 'outcome', 'success')
+    end
+    if task[7] then
+      redis.call('HDEL', key, 'error')
+    end
+    note('done', id)
+    return 1
+  end
+  if kind == 'dead' then
+    if counted == '1' then
+      redis.call('HINCRBY', key, 'failed', 1)
+    end
+    bury(id, detail, reason)
+    return 1
+  end
+  redis.call('HSET', key, 'settled', fence)
+  if kind == 'retry' then
+    redis.call('HINCRBY', key, 'failed', 1)
+    redis.call('HSET', key, 'error', detail)
+    note('retry', id, reason)
+    set_due(id, now + tonumber(ms))
+  elseif kind == 'release' then
+    redis.call('HINCRBY', key, 'releases', 1)
+    note('released', id)
+    set_due(id, now + tonumber(ms))
+  else
+    note('snoozed', id)
+    set_due(id, tonumber(ms))
+  end
+  return 1
+end
+
+-- Verdicts are seven arguments each, from ARGV[first] on.
+local function settle_all(first, count)
+  local codes = {}
+  for index = 1, count do
+    local at = first + (index - 1) * 7
+    codes[index] = settle(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4],
+      ARGV[at + 5], ARGV[at + 6])
+  end
+  return codes
+end

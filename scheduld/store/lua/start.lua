@@ -1,0 +1,37 @@
+#!lua flags=allow-oom
+-- Confirms tasks that were claimed early, just before they start.
+--
+-- KEYS[1..6], ARGV[1..6]: see include/type.lua
+-- ARGV[7] lead   ms that a start may be ahead of its due
+-- ARGV[8] count  how many pairs follow: id, fence
+--
+-- Returns {0, now µs, codes}: 1 start it, 2 taken back (cancelled, edited, lost), 3 given back
+--                             because by the server's clock it is not due yet
+--         {-1, now µs} too late
+--
+-- @include type events
+local lead, count = tonumber(ARGV[7]), tonumber(ARGV[8])
+
+local codes = {}
+for index = 1, count do
+  local id, fence = ARGV[7 + index * 2], ARGV[8 + index * 2]
+  local key = prefix .. id
+  local task = redis.pcall('HMGET', key, 'fence', 'early', 'started')
+  if task.err or task[1] ~= fence or not redis.call('ZSCORE', leased, id) then
+    codes[index] = 2
+  elseif not task[2] then
+    -- Repeated: the answer of the first call was lost.
+    codes[index] = 1
+  elseif tonumber(task[2]) > now + lead then
+    redis.call('ZREM', leased, id)
+    redis.call('HDEL', key, 'early', 'fence')
+    set_due(id, tonumber(task[2]))
+    codes[index] = 3
+  else
+    redis.call('HDEL', key, 'early')
+    redis.call('HSET', key, 'started', task[2])
+    codes[index] = 1
+  end
+end
+write_events()
+return {0, now_us, codes}
