@@ -1,1 +1,88 @@
-"""scheduld: a daemon that runs things at a time, on Redis or Valkey."""
+"""scheduld: a daemon that runs things at a time, on Redis or Valkey.
+
+Public names are loaded when they are first used, so that importing the package costs
+nothing, and a handler module that needs only `Retry` does not load a Redis client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from scheduld.version import __version__
+
+if TYPE_CHECKING:
+    from scheduld.client.adding import TaskSpec
+    from scheduld.client.aio import AsyncClient
+    from scheduld.client.blocking import Client
+    from scheduld.client.default import schedule_task
+    from scheduld.client.verbs import TypeStats
+    from scheduld.errors import (
+        ConfigError,
+        Conflict,
+        InvalidInput,
+        NotFound,
+        OutcomeUnknown,
+        ScheduldError,
+        TaskExists,
+        Unreachable,
+        WhenError,
+    )
+    from scheduld.handlers.contract import Handler, Run
+    from scheduld.model import State, Task
+    from scheduld.outcomes import Dead, Retry, Snooze
+    from scheduld.when import parse_when
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ConfigError",
+    "Conflict",
+    "Dead",
+    "Handler",
+    "InvalidInput",
+    "NotFound",
+    "OutcomeUnknown",
+    "Retry",
+    "Run",
+    "ScheduldError",
+    "Snooze",
+    "State",
+    "Task",
+    "TaskExists",
+    "TaskSpec",
+    "TypeStats",
+    "Unreachable",
+    "WhenError",
+    "__version__",
+    "parse_when",
+    "schedule_task",
+]
+
+_HOMES = {
+    "AsyncClient": "client.aio",
+    "Client": "client.blocking",
+    "Dead": "outcomes",
+    "Handler": "handlers.contract",
+    "Retry": "outcomes",
+    "Run": "handlers.contract",
+    "Snooze": "outcomes",
+    "State": "model",
+    "Task": "model",
+    "TaskSpec": "client.adding",
+    "TypeStats": "client.verbs",
+    "parse_when": "when",
+    "schedule_task": "client.default",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'scheduld' has no attribute {name!r}")
+    value = getattr(import_module("scheduld." + _HOMES.get(name, "errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

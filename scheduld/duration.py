@@ -91,7 +91,7 @@ def _text_fault(body: str) -> str:
         return f'has no unit; as text write it with one, such as "{body}s"'
     if re.search(r"[0-9](?:mo|y)", body):
         return "has a calendar unit; months and years have no fixed length"
-    if re.search(r"[0-9]\s+[a-z0-9]", body):
+    if re.search(r"[a-z0-9]\s+[a-z0-9]", body):
         return "has a blank inside"
     return "is not a duration; its units are ms s m h d w"
 

@@ -74,7 +74,7 @@ _READINGS = (
     (
         r"([0-9]{1,7})",
         _NUMBER,
-        r'for that long from now write "+\1s" or "+\1m", for a day its full date: "2026-12-24 09:00"',
+        r'for that long from now write "+\1s" or "+\1m", for a day write "2026-12-24 09:00"',
     ),
     (
         r"([0-9]{1,11})",
@@ -117,7 +117,7 @@ _READINGS = (
         r'write "\1T\2\3"',
     ),
     (
-        rf"{_ISO}(?:Z| ?UTC|[+-][0-2][0-9]:[0-5][0-9])?",
+        rf"{_ISO}(?:Z| ?UTC|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?",
         "is not of the form YYYY-MM-DDTHH:MM[:SS[.ffffff]]Z",
         "hours are 00 to 23, minutes and seconds 00 to 59, fractions up to 6 digits, T and Z upper",
     ),

@@ -6,7 +6,8 @@ clock, all durations integer milliseconds, unless a name says otherwise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,11 +106,48 @@ class Task:
     progress: Any = None
     successor: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
+    created: bool | None = None
+    """Only in the answer of an add: whether this call stored the task."""
 
     @property
     def ref(self) -> str:
         """`TYPE/ID`, as people write it."""
         return f"{self.type}/{self.id}"
+
+    @property
+    def due(self) -> datetime | None:
+        """The due time as an aware datetime in UTC."""
+        return None if self.due_ms is None else instant(self.due_ms)
+
+    def with_created(self, created: bool) -> Task:
+        """The same task as the answer of an add."""
+        return replace(self, created=created)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The task as `--json` prints it: all fields, absent ones None."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if values.pop("created") is not None:
+            values["created"] = self.created
+        head = {name: values.pop(name) for name in ("type", "id", "state")}
+        return {**head, "due": iso(self.due_ms), **values}
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant(ms: int) -> datetime:
+    """Turn ms since the epoch into an aware datetime; what is beyond its range is clipped."""
+    try:
+        return _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if ms > 0 else datetime.min.replace(tzinfo=UTC)
+
+
+def iso(ms: int | None) -> str | None:
+    """Write an instant as ISO 8601 in UTC with milliseconds."""
+    if ms is None:
+        return None
+    return instant(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,8 @@ def instant_ms(
         return (instant - _EPOCH) // _MS
     if not isinstance(value, datetime):
         raise WhenError(f"a time is a text or a datetime, not {type(value).__name__}", hint=FORMS)
-    question = _Question(f"datetime {value.isoformat(' ')}", _as_zone(timezone), _now(now))
     since = _since_epoch(value)
+    question = _Question(f"datetime {value}", _as_zone(timezone), _now(now))
     if since is None:
         since = _localise(value.replace(tzinfo=None), question)
     return _settle(since, question, allow_past)

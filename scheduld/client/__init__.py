@@ -1,0 +1,1 @@
+"""The Python API: the same verbs in `AsyncClient` and `Client`, from one implementation."""

@@ -1,0 +1,201 @@
+"""The client for programs without an event loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from scheduld.client.adding import TaskSpec
+from scheduld.client.patience import Patience
+from scheduld.client.requests import Asked, Requests, one, only, settings_for
+from scheduld.client.verbs import Commands, Verb
+from scheduld.errors import ScheduldError
+from scheduld.store.connect import join
+from scheduld.store.link import SyncLink
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime, timedelta, tzinfo
+
+    from scheduld.client.verbs import TypeStats
+    from scheduld.model import OnConflict, State, Task
+    from scheduld.store.embedded import Membership
+
+T = TypeVar("T")
+
+
+class Client:
+    """scheduld for programs without an event loop.
+
+    `url`: redis://, rediss://, unix:// or "embedded"; None: the config file's (found as the
+    command line finds it, or at `config`). `namespace` and `timezone` override the file's.
+    `wait_s`: how long a verb waits while Redis is away, before it raises Unreachable, or
+    OutcomeUnknown if the call was sent and its answer lost.
+
+    Every verb raises InvalidInput for arguments that cannot be right, before anything is sent.
+    One client serves any number of threads; close it with `close` or `with`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str | None = None,
+        timezone: str | None = None,
+        config: str | None = None,
+        wait_s: float = 10.0,
+    ) -> None:
+        settings = settings_for(url, config=config, namespace=namespace, timezone=timezone)
+        self._requests = Requests(settings)
+        self._wait_s = wait_s
+        self._link: SyncLink | None = None
+        self._membership: Membership | None = None
+        self._url = ""
+        self._opening = threading.Lock()
+
+    def schedule(
+        self,
+        type: str,  # noqa: A002 - the public word
+        payload: Mapping[str, Any] | None = None,
+        *,
+        at: str | datetime | None = None,
+        delay: timedelta | str | float | None = None,
+        timezone: str | tzinfo | None = None,
+        id: str | None = None,  # noqa: A002 - the public word
+        on_conflict: OnConflict = "error",
+        token: str | None = None,
+        allow_unknown: bool = False,
+        allow_past: bool = False,
+    ) -> Task:
+        """Schedule one task; when this returns it is kept.
+
+        `at`: WHEN text or datetime (naive ones and texts without offset are read in `timezone`).
+        `delay`: timedelta, duration text or seconds, added to the server's now. Neither: now.
+        `on_conflict`, when the id is kept in any state: "error" raises TaskExists, "keep"
+        answers with `created=False`, "replace" takes the id (a running task is followed).
+        """
+        spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token)
+        asked = self._requests.schedule_many(
+            type,
+            [spec],
+            timezone=timezone,
+            on_conflict=on_conflict,
+            allow_unknown=allow_unknown,
+            allow_past=allow_past,
+        )
+        return one(self._do(asked))
+
+    def schedule_many(
+        self,
+        type: str,  # noqa: A002
+        tasks: Iterable[TaskSpec | Mapping[str, Any]],
+        *,
+        timezone: str | tzinfo | None = None,
+        on_conflict: OnConflict = "error",
+        allow_unknown: bool = False,
+        allow_past: bool = False,
+    ) -> list[Task | ScheduldError]:
+        """Schedule many tasks of one type (a TaskSpec, or just a payload, each).
+
+        All are checked before the first is sent. A result a task, in order: the task, or the
+        error (TaskExists) that refused this one alone.
+        """
+        asked = self._requests.schedule_many(
+            type,
+            tasks,
+            timezone=timezone,
+            on_conflict=on_conflict,
+            allow_unknown=allow_unknown,
+            allow_past=allow_past,
+        )
+        return self._do(asked)
+
+    def get(self, type: str, id: str) -> Task:  # noqa: A002
+        """Read one task; raises NotFound."""
+        return self._do(self._requests.get(type, id))
+
+    def find(self, id: str) -> Task:  # noqa: A002
+        """Read the task with this id, whatever its type; raises NotFound, or InvalidInput if
+        several types have it."""
+        return only(self._do(self._requests.find(id)), id)
+
+    def list(
+        self,
+        type: str | None = None,  # noqa: A002
+        *,
+        state: State | str | None = None,
+        limit: int = 100,
+    ) -> list[Task]:
+        """Read up to `limit` tasks of one type or of each, the earliest first."""
+        return self._do(self._requests.list_tasks(type, state, limit))
+
+    def cancel(self, type: str, id: str) -> Task:  # noqa: A002
+        """Cancel a task; a running one is asked to stop and answered as running.
+
+        Raises NotFound, or Conflict if it has ended.
+        """
+        return self._do(self._requests.cancel(type, id))
+
+    def requeue(self, type: str, id: str) -> Task:  # noqa: A002
+        """Schedule a done, cancelled or dead task again, due now, its counters at zero.
+
+        Raises NotFound, or Conflict if it has not ended.
+        """
+        return self._do(self._requests.requeue(type, id))
+
+    def stats(self, type: str | None = None) -> builtins.list[TypeStats]:  # noqa: A002
+        """Count the tasks of one type or of each."""
+        return self._do(self._requests.stats(type))
+
+    def close(self) -> None:
+        """Close the connections; the embedded server ends if nobody else uses it."""
+        link, self._link = self._link, None
+        membership, self._membership = self._membership, None
+        if link is not None:
+            link.close()
+        if membership is not None:
+            membership.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _do(self, asked: Asked[T]) -> T:
+        patience = Patience(self._wait_s, asked.repeatable)
+        while True:
+            try:
+                return self._drive(self._connected(), asked.verb())
+            except ScheduldError as error:
+                pause = patience.pause_s(error)
+            time.sleep(pause)
+
+    def _drive(self, link: SyncLink, verb: Verb[T]) -> T:
+        results: list[Any] | None = None
+        while True:
+            try:
+                step = next(verb) if results is None else verb.send(results)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            if isinstance(step, Commands):
+                results = link.commands(*step.commands)
+            else:
+                results = link.run_all(step)
+
+    def _connected(self) -> SyncLink:
+        with self._opening:
+            if self._link is None:
+                settings = self._requests.settings
+                if self._membership is None:
+                    self._url, self._membership = join(settings, wait_s=self._wait_s)
+                link = SyncLink(self._url, timeout_s=settings.redis_timeout_ms / 1000)
+                try:
+                    link.greet(self._requests.keys.format)
+                except BaseException:
+                    link.close()
+                    raise
+                self._link = link
+            return self._link

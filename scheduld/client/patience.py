@@ -1,0 +1,43 @@
+"""How long a client waits while Redis is away, and what it says when it gives up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduld.clock import monotonic
+from scheduld.errors import OutcomeUnknown, ScheduldError, Unreachable
+
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+
+
+@dataclass(slots=True)
+class Patience:
+    """One verb's attempts. `repeatable`: a repeat after a lost answer does no harm."""
+
+    wait_s: float
+    repeatable: bool
+    _deadline: float = field(init=False)
+    _pause_s: float = field(default=_FIRST_PAUSE_S, init=False)
+    _unknown: OutcomeUnknown | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._deadline = monotonic() + self.wait_s
+
+    def pause_s(self, error: ScheduldError) -> float:
+        """Seconds to wait before the next attempt; raises `error`, or what is worse, to end.
+
+        An attempt that was sent and not answered leaves the outcome open, whatever later
+        attempts met.
+        """
+        if isinstance(error, OutcomeUnknown):
+            self._unknown = error
+            if not self.repeatable:
+                raise error
+        elif not isinstance(error, Unreachable):
+            raise error
+        pause = self._pause_s
+        if monotonic() + pause > self._deadline:
+            raise self._unknown or error
+        self._pause_s = min(pause * 2, _LONGEST_PAUSE_S)
+        return pause

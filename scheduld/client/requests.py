@@ -1,0 +1,179 @@
+"""What both clients do alike: settings, checked arguments, and the verb to drive.
+
+`Asked` is one request: how to make its verb (anew for each attempt) and whether repeating
+it is safe. The clients differ only in how they wait.
+"""
+
+from __future__ import annotations
+
+import difflib
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from scheduld.client import verbs
+from scheduld.client.adding import TaskSpec, check_conflict, check_type, prepare
+from scheduld.clock import wall_ms
+from scheduld.config.light import client_settings
+from scheduld.errors import InvalidInput, NotFound, ScheduldError
+from scheduld.model import State, Task
+from scheduld.names import check_id, new_id, printable
+from scheduld.store.calls import Caller
+from scheduld.store.keys import Keys
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from scheduld.config.settings import ClientSettings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[T]):
+    """One request of a caller, checked; nothing was sent yet."""
+
+    verb: Callable[[], verbs.Verb[T]]
+    repeatable: bool = True
+
+
+class Requests:
+    """Turns the arguments of the public verbs into requests; raises before anything is sent."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self.keys = Keys(settings.namespace)
+        caller = Caller(self.keys, "client-" + secrets.token_hex(4))
+        self.scope = verbs.Scope(caller, settings.type_names or frozenset())
+
+    def schedule_many(
+        self,
+        type: object,  # noqa: A002 - the public word
+        specs: Iterable[TaskSpec | Mapping[str, Any]],
+        *,
+        timezone: str | tzinfo | None = None,
+        on_conflict: object = "error",
+        allow_unknown: bool = False,
+        allow_past: bool = False,
+    ) -> Asked[list[Task | ScheduldError]]:
+        """Check an add of many tasks of one type."""
+        name, conflict = check_type(type), check_conflict(on_conflict)
+        zone = self.settings.timezone if timezone is None else timezone
+        new = [
+            prepare(
+                _spec(spec).named(),
+                timezone=zone,
+                allow_past=allow_past,
+                max_payload=self.settings.max_payload,
+            )
+            for spec in specs
+        ]
+        return Asked(
+            lambda: verbs.schedule(
+                self.scope, name, new, on_conflict=conflict, allow_unknown=allow_unknown
+            )
+        )
+
+    def get(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
+        """Check a get."""
+        name, task_id = check_type(type), check_id(id)
+        return Asked(lambda: verbs.get(self.scope, name, task_id))
+
+    def find(self, id: object) -> Asked[list[Task]]:  # noqa: A002
+        """Check a search for an id in all types."""
+        task_id = check_id(id)
+        return Asked(lambda: verbs.find(self.scope, task_id))
+
+    def list_tasks(
+        self,
+        type: object = None,  # noqa: A002
+        state: State | str | None = None,
+        limit: object = 100,
+    ) -> Asked[list[Task]]:
+        """Check a list."""
+        name = None if type is None else check_type(type)
+        wanted, most = _state(state), _limit(limit)
+        return Asked(lambda: verbs.list_tasks(self.scope, name, wanted, most))
+
+    def cancel(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
+        """Check a cancel."""
+        name, task_id = check_type(type), check_id(id)
+        return Asked(lambda: verbs.cancel(self.scope, name, task_id))
+
+    def requeue(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
+        """Check a requeue; its repeat would meet the scheduled task and seem refused."""
+        name, task_id = check_type(type), check_id(id)
+        return Asked(lambda: verbs.requeue(self.scope, name, task_id), repeatable=False)
+
+    def stats(self, type: object = None) -> Asked[list[verbs.TypeStats]]:  # noqa: A002
+        """Check a stats."""
+        name = None if type is None else check_type(type)
+        return Asked(lambda: verbs.stats(self.scope, name))
+
+
+def one(results: list[Task | ScheduldError]) -> Task:
+    """Return the task of an add of one; raises what refused it."""
+    (result,) = results
+    if isinstance(result, ScheduldError):
+        raise result
+    return result
+
+
+def settings_for(
+    url: str | None,
+    *,
+    config: str | None = None,
+    namespace: str | None = None,
+    timezone: str | None = None,
+) -> ClientSettings:
+    """Find the settings of a client: the config file's, where not said otherwise.
+
+    Raises ConfigError where there is neither a file nor a URL: nothing is guessed.
+    """
+    settings = client_settings(config, redis_url=url)
+    changes = {"namespace": namespace, "timezone": timezone}
+    given = {key: value for key, value in changes.items() if value is not None}
+    return replace(settings, **given)  # type: ignore[arg-type]
+
+
+def only(found: list[Task], task_id: str) -> Task:
+    """Return the one task of an id; raises NotFound, or InvalidInput if several types have it."""
+    if not found:
+        raise NotFound(f"there is no task {printable(task_id)}")
+    if len(found) > 1:
+        refs = ", ".join(task.ref for task in found)
+        raise InvalidInput(f"several types have that id: {refs}", hint="say TYPE/ID")
+    return found[0]
+
+
+def fresh_id() -> str:
+    """Make a task id or token."""
+    return new_id(wall_ms())
+
+
+def _spec(spec: object) -> TaskSpec:
+    if isinstance(spec, TaskSpec):
+        return spec
+    if isinstance(spec, Mapping):
+        return TaskSpec(payload=spec)
+    raise InvalidInput(f"a task is a TaskSpec or a payload, not {type(spec).__name__}")
+
+
+def _state(state: object) -> State | None:
+    if state is None:
+        return None
+    try:
+        return State(str(state))
+    except ValueError:
+        words = [item.value for item in State]
+        near = difflib.get_close_matches(str(state), words, 1)
+        hint = f"did you mean {near[0]}?" if near else None
+        message = f"{printable(str(state)[:40])!r} is no state: {', '.join(words)}"
+        raise InvalidInput(message, hint=hint) from None
+
+
+def _limit(limit: object) -> int:
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 0 < limit <= verbs.LIST_LIMIT:
+        raise InvalidInput(f"limit is a number from 1 to {verbs.LIST_LIMIT}")
+    return limit

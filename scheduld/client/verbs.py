@@ -1,0 +1,291 @@
+"""What can be asked of scheduld, once for both clients.
+
+A verb is a generator: it yields script calls or plain commands, is sent their results, and
+returns what the caller gets. It does no I/O; `AsyncClient` and `Client` drive it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from scheduld import payload as codec
+from scheduld.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    OutcomeUnknown,
+    ScheduldError,
+    TaskExists,
+)
+from scheduld.model import OnConflict, State, Task
+from scheduld.names import check_id, id_time_ms, printable
+from scheduld.store import calls
+from scheduld.store.answers import Added, AddedTask
+from scheduld.store.keys import TypeKeys, decode_id, encode_id
+from scheduld.store.records import to_task
+
+if TYPE_CHECKING:
+    from scheduld.store.calls import Call, Caller, NewTask
+    from scheduld.store.wire import Command
+
+T = TypeVar("T")
+_READ_AT_ONCE = 50
+LIST_LIMIT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Plain commands to send in one exchange."""
+
+    commands: tuple[Command, ...]
+
+
+Step = Sequence["Call[Any]"] | Commands
+Verb = Generator[Step, list[Any], T]
+
+
+@dataclass(slots=True)
+class Scope:
+    """What the verbs of one client know: who calls, and which types there are."""
+
+    caller: Caller
+    configured_types: frozenset[str] = frozenset()
+    announced: set[str] = field(default_factory=set)
+
+    def type(self, name: str) -> TypeKeys:
+        """The keys of a type."""
+        return self.caller.keys.type(name)
+
+
+def known_types(scope: Scope) -> Verb[list[str]]:
+    """All types of the config and of `ns:types`, sorted."""
+    (members,) = yield Commands((("SMEMBERS", scope.caller.keys.types),))
+    seen = {member.decode(errors="replace") for member in members}
+    return sorted(seen | scope.configured_types)
+
+
+def admit_type(scope: Scope, name: str, *, allow_unknown: bool) -> Verb[None]:
+    """Let a known type pass and register it; raises InvalidInput naming the nearest."""
+    if name in scope.announced:
+        return
+    if not allow_unknown and name not in scope.configured_types:
+        types = yield from known_types(scope)
+        if name not in types:
+            near = difflib.get_close_matches(name, types, 1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(types) or 'none'}"
+            raise InvalidInput(f"there is no task type {name!r}", hint=hint)
+    yield Commands((("SADD", scope.caller.keys.types, name),))
+    scope.announced.add(name)
+
+
+def schedule(
+    scope: Scope,
+    type_name: str,
+    tasks: Sequence[NewTask],
+    *,
+    on_conflict: OnConflict,
+    allow_unknown: bool = False,
+) -> Verb[list[Task | ScheduldError]]:
+    """Add tasks; a result a task, in order: the task, or why it was refused.
+
+    An OutcomeUnknown names the first task whose outcome is open.
+    """
+    yield from admit_type(scope, type_name, allow_unknown=allow_unknown)
+    results: list[Task | ScheduldError] = []
+    for chunk in _chunks(tasks):
+        call = calls.add(scope.caller, scope.type(type_name), chunk, on_conflict=on_conflict)
+        (answer,) = yield [call]
+        if isinstance(answer, ScheduldError):
+            raise _named(answer, chunk[0])
+        for task, added in zip(chunk, answer, strict=True):
+            results.append((yield from _outcome(scope, type_name, task, added)))
+    return results
+
+
+def get(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
+    """Read one task; raises NotFound."""
+    found = yield from _read(scope, type_name, [encode_id(task_id)])
+    if not found:
+        raise NotFound(f"there is no task {type_name}/{printable(task_id)}")
+    return found[0]
+
+
+def find(scope: Scope, task_id: str) -> Verb[list[Task]]:
+    """Read the tasks of that id in all types."""
+    types = yield from known_types(scope)
+    found: list[Task] = []
+    for name in types:
+        found += yield from _read(scope, name, [encode_id(task_id)])
+    return found
+
+
+def list_tasks(
+    scope: Scope, type_name: str | None, state: State | None, limit: int
+) -> Verb[list[Task]]:
+    """Read up to `limit` tasks of each type: those scheduled by due, the others by their end."""
+    types = [type_name] if type_name else (yield from known_types(scope))
+    found: list[Task] = []
+    for name in types:
+        ids = yield from _ids(scope.type(name), state, limit)
+        tasks: list[Task] = []
+        for start in range(0, len(ids), _READ_AT_ONCE):
+            tasks += yield from _read(scope, name, ids[start : start + _READ_AT_ONCE])
+        found += [task for task in tasks if state is None or task.state is state][:limit]
+    return found
+
+
+def cancel(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
+    """Cancel a task, or ask its run to stop; raises NotFound or Conflict."""
+    call = calls.cancel(scope.caller, scope.type(type_name), encode_id(task_id))
+    (decision,) = yield [call]
+    if isinstance(decision, ScheduldError):
+        raise decision
+    if decision.code == _REFUSED:
+        raise _refused(type_name, task_id, decision.state, "cancelled", "it has ended")
+    return (yield from get(scope, type_name, task_id))
+
+
+def requeue(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
+    """Schedule an ended task again, due now; raises NotFound or Conflict."""
+    call = calls.requeue(scope.caller, scope.type(type_name), encode_id(task_id))
+    (decision,) = yield [call]
+    if isinstance(decision, ScheduldError):
+        raise decision
+    if decision.code == _REFUSED:
+        raise _refused(type_name, task_id, decision.state, "requeued", "it has not ended")
+    return (yield from get(scope, type_name, task_id))
+
+
+@dataclass(frozen=True, slots=True)
+class TypeStats:
+    """How many tasks of a type are where; `next_due_ms` is the earliest due time.
+
+    `counters` count events since the type was first used: added, claimed, done, retry, dead ...
+    """
+
+    type: str
+    scheduled: int
+    running: int
+    done: int
+    dead: int
+    next_due_ms: int | None
+    now_ms: int
+    counters: dict[str, int]
+
+
+def stats(scope: Scope, type_name: str | None = None) -> Verb[list[TypeStats]]:
+    """Count the tasks of one or all types."""
+    types = [type_name] if type_name else (yield from known_types(scope))
+    result = []
+    for name in types:
+        keys = scope.type(name)
+        sizes = tuple(("ZCARD", index) for index in keys.indexes())
+        first = ("ZRANGE", keys.due, 0, 0, "WITHSCORES")
+        replies = yield Commands((*sizes, first, ("HGETALL", keys.meta), ("TIME",)))
+        result.append(_type_stats(name, replies))
+    return result
+
+
+_REFUSED = 3
+_HINTS = {
+    "scheduled": "it is scheduled already",
+    "running": "it runs now",
+    "done": "requeue it to run it again",
+    "dead": "requeue it to run it again",
+}
+
+
+def _type_stats(name: str, replies: list[Any]) -> TypeStats:
+    due, leased, done, dead, first, meta, time = replies
+    pairs = dict(zip(meta[::2], meta[1::2], strict=True))
+    counters = {
+        key[2:].decode(): int(value) for key, value in pairs.items() if key.startswith(b"n:")
+    }
+    return TypeStats(
+        type=name,
+        scheduled=due,
+        running=leased,
+        done=done,
+        dead=dead,
+        next_due_ms=int(float(first[1])) if first else None,
+        now_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
+        counters=counters,
+    )
+
+
+def _chunks(tasks: Sequence[NewTask]) -> Iterator[list[NewTask]]:
+    chunk: list[NewTask] = []
+    size = 0
+    for task in tasks:
+        if chunk and (len(chunk) >= calls.MAX_IDS or size + len(task.payload) > calls.MAX_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(task)
+        size += len(task.payload)
+    if chunk:
+        yield chunk
+
+
+def _named(error: ScheduldError, task: NewTask) -> ScheduldError:
+    if isinstance(error, OutcomeUnknown):
+        error.task_id, error.token = decode_id(task.raw_id), task.token
+    return error
+
+
+def _outcome(
+    scope: Scope, type_name: str, task: NewTask, added: AddedTask
+) -> Verb[Task | ScheduldError]:
+    task_id = decode_id(task.raw_id)
+    if added.code is Added.CREATED:
+        return Task(
+            type=type_name,
+            id=task_id,
+            state=State.SCHEDULED,
+            due_ms=added.due_ms,
+            added_ms=id_time_ms(task.token) or id_time_ms(task_id),
+            payload=codec.decode(task.payload),
+            created=True,
+        )
+    if added.code is Added.EXISTS:
+        hint = "choose on_conflict keep or replace"
+        message = f"{type_name}/{printable(task_id)} exists in state {added.state}"
+        return TaskExists(message, state=added.state, hint=hint)
+    if added.code is Added.BROKEN:
+        return Conflict(f"the key of {type_name}/{printable(task_id)} does not hold a hash")
+    found = yield from _read(scope, type_name, [task.raw_id])
+    if not found:
+        return NotFound(f"{type_name}/{printable(task_id)} was stored, and has ended since")
+    return found[0].with_created(added.code is not Added.KEPT)
+
+
+def _read(scope: Scope, type_name: str, raw_ids: list[bytes]) -> Verb[list[Task]]:
+    (rows,) = yield [calls.read(scope.caller, scope.type(type_name), raw_ids)]
+    if isinstance(rows, ScheduldError):
+        raise rows
+    tasks = (to_task(type_name, row) for row in rows)
+    return [task for task in tasks if task]
+
+
+def _ids(keys: TypeKeys, state: State | None, limit: int) -> Verb[list[bytes]]:
+    oldest = (0, limit - 1)
+    wanted: dict[str, tuple[str, ...]] = {
+        # What was claimed early is leased, and still scheduled.
+        State.SCHEDULED: (keys.leased, keys.due),
+        State.RUNNING: (keys.leased,),
+        State.DONE: (keys.done,),
+        State.CANCELLED: (keys.done,),
+        State.DEAD: (keys.dead,),
+    }
+    indexes = wanted[state] if state else keys.indexes()
+    replies = yield Commands(tuple(("ZRANGE", index, *oldest) for index in indexes))
+    return list(dict.fromkeys(raw_id for reply in replies for raw_id in reply))
+
+
+def _refused(type_name: str, task_id: str, state: str, verb: str, why: str) -> ScheduldError:
+    ref = f"{type_name}/{printable(check_id(task_id))}"
+    if state == "none":
+        return NotFound(f"there is no task {ref}")
+    return Conflict(f"{ref} is {state} and cannot be {verb}: {why}", hint=_HINTS.get(state))

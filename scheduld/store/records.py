@@ -1,0 +1,131 @@
+"""Stored tasks as people read them: from indexes and fields to a `Task`. No I/O."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scheduld import payload as codec
+from scheduld.errors import InvalidInput
+from scheduld.model import State, Task
+from scheduld.names import id_time_ms
+from scheduld.store.answers import to_ms
+from scheduld.store.keys import decode_id
+
+if TYPE_CHECKING:
+    from scheduld.store.answers import RawTask
+
+
+def state_of(raw: RawTask) -> State | None:
+    """Where the task is; None if it is in no index. The same order as lua/include/state.lua."""
+    if raw.lease_end_ms is not None:
+        return State.SCHEDULED if "early" in raw.fields else State.RUNNING
+    if raw.due_ms is not None:
+        return State.SCHEDULED
+    if raw.died_ms is not None:
+        return State.DEAD
+    if raw.finished_ms is None:
+        return None
+    return State.CANCELLED if raw.fields.get("outcome") == b"cancelled" else State.DONE
+
+
+def to_task(type_name: str, raw: RawTask) -> Task | None:
+    """Read a stored task; None if there is none."""
+    state = state_of(raw)
+    if state is None:
+        return None
+    fields = raw.fields
+    # An ended id that a plain ZADD scheduled again begins a new life at its next claim.
+    ended = state not in (State.SCHEDULED, State.RUNNING)
+    fresh = not ended and "outcome" in fields
+    if fresh:
+        fields = {name: fields[name] for name in ("payload", "token") if name in fields}
+    failed = _number(fields, "failed") or 0
+    payload, error = _payload(fields)
+    return Task(
+        type=type_name,
+        id=decode_id(raw.raw_id),
+        state=state,
+        due_ms=_due_ms(raw, state),
+        added_ms=id_time_ms(_text(fields, "token") or decode_id(raw.raw_id)),
+        payload=payload,
+        attempt=_attempt(state, failed),
+        failed=failed,
+        releases=_number(fields, "releases") or 0,
+        interruptions=_number(fields, "interruptions") or 0,
+        fence=_number(fields, "fence"),
+        owner=_text(fields, "owner") if state is not State.SCHEDULED else None,
+        started_ms=_started_ms(fields) if state is not State.SCHEDULED else None,
+        finished_ms=(raw.died_ms if state is State.DEAD else raw.finished_ms) if ended else None,
+        outcome=_text(fields, "outcome"),
+        result=_json(fields, "result"),
+        successor=_successor(fields),
+        error=_error(raw) or _json(fields, "error") or error,
+    )
+
+
+def _due_ms(raw: RawTask, state: State) -> int | None:
+    if state is State.SCHEDULED:
+        return raw.due_ms if raw.due_ms is not None else _number(raw.fields, "early")
+    return _number(raw.fields, "due")
+
+
+def _attempt(state: State, failed: int) -> int | None:
+    if state in (State.RUNNING, State.DONE):
+        return failed + 1
+    return failed if state is State.DEAD and failed else None
+
+
+def _started_ms(fields: dict[str, bytes]) -> int | None:
+    fence = _number(fields, "fence")
+    # The fence is at least the server's time of the claim, in µs.
+    return _number(fields, "started") or (None if fence is None else fence // 1000)
+
+
+def _payload(fields: dict[str, bytes]) -> tuple[Any, dict[str, Any] | None]:
+    try:
+        return codec.decode(fields.get("payload")), None
+    except InvalidInput as exc:
+        return None, {"kind": "payload", "message": exc.message, "traceback": None}
+
+
+def _successor(fields: dict[str, bytes]) -> dict[str, Any] | None:
+    due = _number(fields, "next")
+    if due is None:
+        return None
+    payload, _ = _payload({"payload": fields.get("next_payload", b"{}")})
+    return {"due_ms": due, "payload": payload}
+
+
+def _error(raw: RawTask) -> dict[str, Any] | None:
+    if raw.key_type in ("hash", "none"):
+        return None
+    return {
+        "kind": "wrong_type",
+        "message": f"the key of the task holds a {raw.key_type}, not a hash",
+        "traceback": None,
+    }
+
+
+def _number(fields: dict[str, bytes], name: str) -> int | None:
+    raw = fields.get(name)
+    if raw is not None and raw.isdigit():
+        return int(raw)
+    return to_ms(raw)
+
+
+def _text(fields: dict[str, bytes], name: str) -> str | None:
+    raw = fields.get(name)
+    return None if raw is None else decode_id(raw)
+
+
+def _json(fields: dict[str, bytes], name: str) -> Any:
+    raw = fields.get(name)
+    if raw is None:
+        return None
+    try:
+        value = codec.parse(raw)
+    except InvalidInput:
+        return None
+    if name == "error" and isinstance(value, dict):
+        return {"kind": None, "message": None, "traceback": None, **value}
+    return value
