@@ -1,0 +1,97 @@
+"""What client commands read of the config."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduld.config import source
+from scheduld.config.light import client_settings
+from scheduld.config.load import load
+from scheduld.config.settings import DEFAULTS, Settings
+from scheduld.errors import ConfigError
+
+ENV = {"HOME": "/home/ana"}
+TEXT = """
+[scheduld]
+redis_url = "redis://:geheim@file/1"
+namespace = "shop"
+timezone = "Europe/Madrid"
+state_dir = "/srv/state"
+lease = "6s"
+max_payload = "1KB"
+[embedded]
+appendfsync = "always"
+[types.email]
+handler = "no.such:module"
+[types.email.options]
+password = "${NOT_SET}"
+[types.sms]
+unknown = 1
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file whose types are not usable here."""
+    file = tmp_path / "scheduld.toml"
+    file.write_text(TEXT)
+    return file
+
+
+def test_reads_the_connection_only(file: Path) -> None:
+    """The settings of clients are read; types are named, not checked or filled in."""
+    settings = client_settings(file, env=ENV)
+    assert settings.redis_url == "redis://:geheim@file/1"
+    assert (settings.namespace, settings.timezone) == ("shop", "Europe/Madrid")
+    assert (settings.lease_ms, settings.redis_timeout_ms) == (6000, 1000)
+    assert (settings.max_payload, settings.appendfsync) == (1024, "always")
+    assert settings.state_dir == Path("/srv/state")
+    assert settings.type_names == frozenset({"email", "sms"})
+    assert settings.path == str(file)
+    assert "geheim" not in repr(settings)
+
+
+def test_same_as_the_daemon(file: Path) -> None:
+    """Client and daemon read the same values from the same file."""
+    file.write_text(TEXT.partition("[types.email.options]")[0])
+    full, light = load(file, env=ENV), client_settings(file, env=ENV)
+    shared = [field.name for field in dataclasses.fields(Settings)]
+    assert {name: getattr(light, name) for name in shared} == {
+        name: getattr(full, name) for name in shared
+    }
+
+
+def test_only_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a file, a URL is enough: the rest are defaults and no type is known."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(source, "SYSTEM_PLACE", str(tmp_path / "none.toml"))
+    env = {**ENV, "SCHEDULD_REDIS_URL": "valkey://env"}
+    settings = client_settings(env=env)
+    assert (settings.redis_url, settings.path, settings.type_names) == ("redis://env", None, None)
+    assert settings.namespace == DEFAULTS.namespace
+    assert client_settings(env=env, redis_url="embedded").redis_url == "embedded"
+    with pytest.raises(ConfigError, match=r"^\$SCHEDULD_REDIS_URL: is no Redis URL"):
+        client_settings(env={**ENV, "SCHEDULD_REDIS_URL": "geheim"})
+    with pytest.raises(ConfigError, match=r"^--redis-url: is empty"):
+        client_settings(env=env, redis_url="")
+
+
+def test_types_of_another_kind(file: Path) -> None:
+    """A `types` that is no table has no names; whoever runs them will refuse it."""
+    file.write_text("types = 5\n")
+    assert client_settings(file, env=ENV).type_names == frozenset()
+
+
+def test_starts_without_the_model() -> None:
+    """Importing it loads neither pydantic nor the date libraries, which cost start-up time."""
+    code = (
+        "import sys, scheduld.config.light\n"
+        "print(sorted({'pydantic', 'dateutil', 'zoneinfo', 'difflib', 'redis'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
