@@ -114,6 +114,11 @@ class Keys:
         """Channel: `TYPE MS`, the type has an earlier due time now; `TYPE cancel ID`."""
         return self.namespace + ":wake"
 
+    @property
+    def any_task_pattern(self) -> str:
+        """Glob pattern of the task hashes of all types; names hold no glob characters."""
+        return self.namespace + ":{*}:task:*"
+
     def node(self, replica: str) -> str:
         """Hash with TTL: what one live replica is."""
         return f"{self.namespace}:node:{replica}"
