@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ScheduldError,
         TaskExists,
         Unreachable,
+        Unsupported,
         WhenError,
     )
     from scheduld.handlers.contract import Handler, Run
@@ -53,6 +54,7 @@ __all__ = [
     "TaskSpec",
     "TypeStats",
     "Unreachable",
+    "Unsupported",
     "WhenError",
     "__version__",
     "parse_when",

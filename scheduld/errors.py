@@ -90,6 +90,13 @@ class Unreachable(ScheduldError):
     exit_code = 3
 
 
+class Unsupported(ScheduldError):
+    """The server, or the format of its data, is one that this version cannot work with."""
+
+    kind = "unsupported"
+    exit_code = 3
+
+
 class OutcomeUnknown(ScheduldError):
     """The call was sent and its answer is lost: it may have been carried out or not.
 

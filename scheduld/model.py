@@ -70,7 +70,8 @@ class TaskType:
     max_interruptions: int = 3
     keep_done: Keep = Keep(count=1_000, age_ms=86_400_000)
     keep_dead: Keep = Keep(count=100_000, age_ms=30 * 86_400_000)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Handed to the handler; may hold secrets."""
 
 
 @dataclass(frozen=True, slots=True)

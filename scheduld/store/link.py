@@ -67,7 +67,7 @@ class AsyncLink:
             ) from None
 
     async def greet(self, format_key: str) -> ServerInfo:
-        """Check server and format; raises Unreachable."""
+        """Check server and format; raises Unreachable or Unsupported."""
         return await self._drive(greet(format_key, self.server))
 
     async def run(self, call: Call[T]) -> T:
@@ -163,7 +163,7 @@ class SyncLink:
             ) from None
 
     def greet(self, format_key: str) -> ServerInfo:
-        """Check server and format; raises Unreachable."""
+        """Check server and format; raises Unreachable or Unsupported."""
         return self._drive(greet(format_key, self.server))
 
     def run(self, call: Call[T]) -> T:

@@ -1,0 +1,190 @@
+"""The daemon: a replica between the signals, systemd and the server it works with."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from scheduld.clock import monotonic, wall_ms
+from scheduld.config.url import mask_url
+from scheduld.engine.duty import Duty
+from scheduld.engine.loop import FIRST_PAUSE_S, LONGEST_PAUSE_S, wait_for
+from scheduld.engine.outage import Outage
+from scheduld.engine.replica import Replica
+from scheduld.errors import ScheduldError, Unreachable
+from scheduld.names import new_id
+from scheduld.observe.logs import configure
+from scheduld.observe.notify import Notifier
+from scheduld.registry import resolve
+from scheduld.store.connect import join
+from scheduld.store.keys import Keys
+from scheduld.store.link import AsyncLink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from scheduld.config.settings import Config
+    from scheduld.store.embedded import Membership
+
+log = structlog.get_logger("scheduld.daemon")
+EXIT_STUCK = 70
+_EMBEDDED_WAIT_S = 10.0
+
+
+def serve(config: Config, *, verbose: bool = False) -> int:
+    """Run a daemon until a signal ends it; returns the exit code.
+
+    SIGTERM or SIGINT: nothing more is claimed, runs may end within `shutdown_grace`, the rest
+    goes back to due; a second signal ends the grace. 0 after a stop, 3 if the server can never
+    be used (too old, data of a newer format), EXIT_STUCK if a handler blocked the event loop
+    beyond its run_timeout and did not let go. Raises InvalidInput for a handler that does not
+    load.
+    """
+    configure(verbose=verbose)
+    duties = [Duty(kind, resolve(kind)) for kind in config.types.values()]
+    daemon = Daemon(config, duties)
+    code = _run(daemon.run())
+    if daemon.has_stuck_threads:
+        # Python would wait for them; their tasks were given back already.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _run(main: Coroutine[Any, Any, int]) -> int:
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    try:
+        import uvloop  # type: ignore[import-not-found, unused-ignore]
+
+        factory = uvloop.new_event_loop
+    except ImportError:
+        pass
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)
+
+
+class Daemon:
+    """One run of the daemon, from the first connection to the last verdict."""
+
+    def __init__(
+        self, config: Config, duties: list[Duty], notifier: Notifier | None = None
+    ) -> None:
+        self._config = config
+        self._duties = duties
+        self._notifier = notifier or Notifier()
+        self._identity = new_id(wall_ms())
+        self._outage = Outage()
+        self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._membership: Membership | None = None
+        self._stuck_since: float | None = None
+        self.has_stuck_threads = False
+
+    async def run(self) -> int:
+        """Connect, work until told to stop, stop; returns the exit code."""
+        self._handle_signals()
+        try:
+            url = await self._connect()
+            if url is not None:
+                await self._work(url)
+        except ScheduldError as error:
+            log.error("cannot start", error=error.message, hint=error.hint)
+            return error.exit_code
+        finally:
+            if self._membership is not None:
+                await asyncio.to_thread(self._membership.leave)
+        log.info("stopped", replica=self._identity)
+        return 0
+
+    async def _work(self, url: str) -> None:
+        replica = Replica(
+            self._config,
+            self._duties,
+            url,
+            self._identity,
+            self._outage,
+            on_stuck=self._is_stuck,
+            feed=self._notifier.feed,
+            feed_every_s=self._notifier.feed_every_s,
+        )
+        replica.start()
+        log.info(
+            "started",
+            replica=self._identity,
+            redis=mask_url(self._config.redis_url),
+            namespace=self._config.namespace,
+            types=" ".join(duty.name for duty in self._duties),
+        )
+        self._notifier.ready("working")
+        reviver = asyncio.create_task(self._revive())
+        await self._stop.wait()
+        log.info("stopping", grace_ms=self._config.shutdown_grace_ms)
+        self._notifier.stopping("finishing what runs")
+        await replica.stop(self._hurry)
+        reviver.cancel()
+        self.has_stuck_threads = replica.has_stuck_threads
+
+    async def _connect(self) -> str | None:
+        """Wait for the server as long as it takes; None if a stop came first."""
+        pause = FIRST_PAUSE_S
+        while not self._stop.is_set():
+            try:
+                return await self._greet()
+            except Unreachable as error:
+                self._outage.trouble(error)
+            self._notifier.waiting("waiting for Redis", more_s=pause + 30)
+            await wait_for(self._stop, pause)
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+        return None
+
+    async def _greet(self) -> str:
+        url, membership = await asyncio.to_thread(join, self._config, wait_s=_EMBEDDED_WAIT_S)
+        self._membership = membership or self._membership
+        link = AsyncLink(url, timeout_s=self._config.redis_timeout_ms / 1000)
+        try:
+            await link.greet(Keys(self._config.namespace).format)
+        finally:
+            await link.aclose()
+        self._outage.fine()
+        return url
+
+    async def _revive(self) -> None:
+        """Start the embedded server again if it dies; no other server is ours to start."""
+        while self._membership is not None:
+            await self._outage.away.wait()
+            try:
+                await asyncio.to_thread(self._membership.ensure, wait_s=_EMBEDDED_WAIT_S)
+            except ScheduldError as error:
+                self._outage.trouble(error)
+            await asyncio.sleep(LONGEST_PAUSE_S)
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled)
+        loop.add_signal_handler(
+            signal.SIGHUP, lambda: log.warning("a reload is not in this version: restart instead")
+        )
+
+    def _signalled(self) -> None:
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()
+
+    def _is_stuck(self) -> None:
+        """Called from a thread while the loop is blocked; leases are not renewed any more."""
+        now = monotonic()
+        if self._stuck_since is None:
+            self._stuck_since = now
+            log.critical("a handler blocks the event loop beyond its run_timeout")
+            faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr)
+        elif now - self._stuck_since > self._config.lease_ms / 1000:
+            log.critical("the event loop is still blocked: the daemon ends")
+            os._exit(EXIT_STUCK)

@@ -1,0 +1,35 @@
+"""A task type as this replica works on it: its config, its handler, and where it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scheduld.handlers.contract import Handler
+    from scheduld.model import Isolation, TaskType
+
+_DEFAULT_CONCURRENCY = {"inline": 100, "thread": 10}
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """One type of a replica, its defaults resolved against the handler."""
+
+    kind: TaskType
+    handler: Handler
+
+    @property
+    def name(self) -> str:
+        """Name of the type."""
+        return self.kind.name
+
+    @property
+    def isolation(self) -> Isolation:
+        """Where runs of the type happen."""
+        return self.kind.isolation or self.handler.default_isolation
+
+    @property
+    def concurrency(self) -> int:
+        """Most runs of the type at once in this replica."""
+        return self.kind.concurrency or _DEFAULT_CONCURRENCY[self.isolation]

@@ -1,0 +1,181 @@
+"""Answers for the leases: renews them from a thread of its own, on a connection of its own.
+
+A thread, so that a handler may block the event loop; of this process, so that a stopped
+daemon loses its leases. It also feeds the watchdog, and stops both when the loop is stuck
+beyond what its handlers may take.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import structlog
+
+from scheduld.clock import monotonic
+from scheduld.engine.isolation import Stop
+from scheduld.errors import ScheduldError
+from scheduld.store import calls
+from scheduld.store.answers import Renewed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scheduld.model import Claim
+    from scheduld.store.calls import Caller
+    from scheduld.store.link import SyncLink
+
+log = structlog.get_logger("scheduld.heartbeat")
+_PAIRS_A_CALL = 250
+_SLACK_S = 1.0
+_STOPS = {Renewed.CANCELLED: Stop.CANCELLED, Renewed.LOST: Stop.LOST}
+
+
+class Holds:
+    """Every lease this replica holds, from the claim until its verdict is stored."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fences: dict[str, dict[bytes, int]] = {}
+
+    def add(self, claim: Claim) -> None:
+        """Hold the lease of a claim."""
+        with self._lock:
+            self._fences.setdefault(claim.type, {})[claim.raw_id] = claim.fence
+
+    def remove(self, type_name: str, raw_id: bytes, fence: int) -> None:
+        """Let a lease go; a newer one of the same id stays."""
+        with self._lock:
+            held = self._fences.get(type_name, {})
+            if held.get(raw_id) == fence:
+                del held[raw_id]
+
+    def chunks(self) -> list[tuple[str, list[tuple[bytes, int]]]]:
+        """All leases as (raw id, fence) pairs, in pieces that fit a call."""
+        with self._lock:
+            held = [(name, list(fences.items())) for name, fences in self._fences.items()]
+        return [
+            (name, pairs[start : start + _PAIRS_A_CALL])
+            for name, pairs in held
+            for start in range(0, len(pairs), _PAIRS_A_CALL)
+        ]
+
+
+class Pulse:
+    """Sign of life of the event loop, and how long it may be without one.
+
+    The loop ticks; while inline handlers run it may be silent for as long as the longest of
+    them may take, since a handler may block it.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        self.interval_s = interval_s
+        self._ticked_at = monotonic()
+        self._inline: dict[int, int] = {}
+
+    def tick(self) -> None:
+        """Called by the loop, every `interval_s`."""
+        self._ticked_at = monotonic()
+
+    def began(self, timeout_ms: int) -> None:
+        """Count an inline handler that may take so long."""
+        self._inline[timeout_ms] = self._inline.get(timeout_ms, 0) + 1
+
+    def ended(self, timeout_ms: int) -> None:
+        """Count an inline handler as over."""
+        self._inline[timeout_ms] -= 1
+
+    def is_stuck(self) -> bool:
+        """Whether the loop has been silent for longer than it may."""
+        running = [timeout for timeout, count in list(self._inline.items()) if count]
+        allowed = max([*running, 0]) / 1000 + self.interval_s + _SLACK_S
+        return monotonic() - self._ticked_at > allowed
+
+
+class Heartbeat(threading.Thread):
+    """Renews every lease each third of its length; a failed renewal is tried again soon.
+
+    `on_stop(type, raw id, why)` and `on_stuck()` are called from this thread.
+    """
+
+    def __init__(
+        self,
+        link: SyncLink,
+        caller: Caller,
+        holds: Holds,
+        pulse: Pulse,
+        *,
+        lease_ms: int,
+        on_stop: Callable[[str, bytes, Stop], None],
+        on_stuck: Callable[[], None],
+        feed: Callable[[], None] = lambda: None,
+        feed_every_s: float | None = None,
+    ) -> None:
+        super().__init__(name="scheduld-heartbeat", daemon=True)
+        self._link = link
+        self._caller = caller
+        self._holds = holds
+        self._pulse = pulse
+        self._lease_ms = lease_ms
+        self._on_stop = on_stop
+        self._on_stuck = on_stuck
+        self._feed = feed
+        self._feed_every_s = feed_every_s
+        self._over = threading.Event()
+
+    def stop(self) -> None:
+        """End the thread; waits for the call under way."""
+        self._over.set()
+        if self.is_alive():
+            self.join(self._link.timeout_s * 2)
+
+    def run(self) -> None:
+        """Renew and feed until stopped."""
+        renew_at = monotonic()
+        feed_at = monotonic()
+        while not self._over.is_set():
+            stuck = self._pulse.is_stuck()
+            if stuck:
+                self._on_stuck()
+            now = monotonic()
+            if now >= feed_at and not stuck and self._feed_every_s is not None:
+                self._feed()
+                feed_at = now + self._feed_every_s
+            if now >= renew_at and not stuck:
+                # After a failure soon again: a lease must outlast several tries.
+                worked = self.renew()
+                renew_at = now + self._lease_ms / (3_000 if worked else 20_000)
+            waits = [renew_at - monotonic(), self._pulse.interval_s]
+            if self._feed_every_s is not None:
+                waits.append(feed_at - monotonic())
+            self._over.wait(max(min(waits), 0.01))
+
+    def renew(self) -> bool:
+        """Renew all leases once; tells whether the server has answered."""
+        chunks = self._holds.chunks()
+        if not chunks:
+            return True
+        keys = self._caller.keys
+        requests = [
+            calls.renew(self._caller, keys.type(name), pairs, lease_ms=self._lease_ms)
+            for name, pairs in chunks
+        ]
+        try:
+            answers = self._link.run_all(requests)
+        except ScheduldError:
+            return False  # the pollers meet the same outage, and tell it
+        except Exception as error:  # noqa: BLE001 - without this thread every lease is lost
+            log.error("renewal failed", error=f"{type(error).__name__}: {error}")
+            return False
+        for (name, pairs), codes in zip(chunks, answers, strict=True):
+            if isinstance(codes, ScheduldError):
+                return False
+            for (raw_id, fence), code in zip(pairs, codes, strict=True):
+                self._tell(name, raw_id, fence, code)
+        return True
+
+    def _tell(self, name: str, raw_id: bytes, fence: int, code: Renewed) -> None:
+        if code in _STOPS:
+            self._on_stop(name, raw_id, _STOPS[code])
+        if code is Renewed.LOST:
+            self._holds.remove(name, raw_id, fence)

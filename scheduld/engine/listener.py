@@ -1,0 +1,108 @@
+"""Answers for wake-ups: hears of earlier due times and of cancels, over a connection of its own.
+
+A wake-up is a hint: one that is lost costs at most the type's empty-poll timeout. After
+every (re)subscription all pollers look once, as what was said before went unheard.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import redis.asyncio
+from redis import exceptions as redis_errors
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from scheduld.errors import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_QUIET_S = 15.0
+"""After so long without a message a ping tells whether the connection is alive."""
+
+
+class Listener:
+    """The loop that listens to `ns:wake`.
+
+    `on_due(type or None for all, ms)` and `on_cancel(type, raw id)` are called for messages.
+    """
+
+    name = "listener"
+
+    def __init__(
+        self,
+        url: Callable[[], str],
+        channel: str,
+        *,
+        timeout_s: float,
+        on_due: Callable[[str | None, int | None], None],
+        on_cancel: Callable[[str, bytes], None],
+    ) -> None:
+        self._url = url
+        self._channel = channel
+        self._timeout_s = timeout_s
+        self._on_due = on_due
+        self._on_cancel = on_cancel
+        self._client: Any = None
+        self._pubsub: Any = None
+        self._over = False
+
+    def is_over(self) -> bool:
+        """Whether `aclose` was called."""
+        return self._over
+
+    async def run_once(self) -> None:
+        """Wait for a message and pass it on; raises Unreachable when the connection is lost."""
+        try:
+            if self._pubsub is None:
+                await self._subscribe()
+            await self._hear(await self._pubsub.get_message(timeout=_QUIET_S))
+        except (redis_errors.RedisError, OSError, TimeoutError, AttributeError) as error:
+            await self._drop()
+            if not self._over:
+                raise Unreachable(f"the wake-up connection was lost: {error}") from None
+
+    async def aclose(self) -> None:
+        """End the loop."""
+        self._over = True
+        await self._drop()
+
+    async def _subscribe(self) -> None:
+        self._client = redis.asyncio.Redis.from_url(
+            self._url(),
+            protocol=2,
+            socket_timeout=self._timeout_s,
+            socket_connect_timeout=self._timeout_s,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._pubsub = self._client.pubsub()
+        await self._pubsub.subscribe(self._channel)
+
+    async def _hear(self, message: dict[str, Any] | None) -> None:
+        if message is None:
+            await self._pubsub.ping()
+            if await self._pubsub.get_message(timeout=self._timeout_s) is None:
+                raise TimeoutError("no answer to a ping")
+        elif message["type"] == "subscribe":
+            self._on_due(None, None)
+        elif message["type"] == "message":
+            self._read(message["data"])
+
+    def _read(self, data: bytes) -> None:
+        words = data.split(b" ", 2)
+        with suppress(ValueError, UnicodeDecodeError):
+            if len(words) == 3 and words[1] == b"cancel":
+                self._on_cancel(words[0].decode(), words[2])
+            elif len(words) == 2:
+                self._on_due(words[0].decode(), int(float(words[1])))
+
+    async def _drop(self) -> None:
+        pubsub, client = self._pubsub, self._client
+        self._pubsub = self._client = None
+        with suppress(redis_errors.RedisError, OSError):
+            if pubsub is not None:
+                await pubsub.aclose()
+            if client is not None:
+                await client.aclose()

@@ -1,0 +1,45 @@
+"""One replica's view of Redis being away: told once, then now and then, then that it is back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from scheduld.clock import monotonic
+
+if TYPE_CHECKING:
+    from scheduld.errors import ScheduldError
+
+log = structlog.get_logger("scheduld.redis")
+_REMIND_S = 30.0
+
+
+class Outage:
+    """Collects the troubles of all loops, so that twenty of them make one log line."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._told = 0.0
+        self.away = asyncio.Event()
+        """Set while Redis cannot be used."""
+
+    def trouble(self, error: ScheduldError) -> None:
+        """Take note of a call that failed because of Redis."""
+        now = monotonic()
+        if self._since is None:
+            self._since = now
+            self.away.set()
+        elif now - self._told < _REMIND_S:
+            return
+        self._told = now
+        log.warning("Redis is away, work goes on when it is back", error=error.message)
+
+    def fine(self) -> None:
+        """Take note of a call that worked."""
+        if self._since is not None:
+            seconds = round(monotonic() - self._since, 1)
+            self._since = None
+            self.away.clear()
+            log.info("Redis is back", after_s=seconds)

@@ -1,0 +1,88 @@
+"""When a poller looks again: pure arithmetic on monotonic seconds, no clock of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scheduld.store.calls import EARLY_MS, LEAD_MS, MAX_IDS
+
+if TYPE_CHECKING:
+    from scheduld.clock import ServerClock
+    from scheduld.model import TaskType
+    from scheduld.store.answers import ClaimAnswer
+
+LEAD_S = LEAD_MS / 1000
+
+
+@dataclass(slots=True)
+class Plan:
+    """The next look of one poller, in monotonic seconds; at once when it is new."""
+
+    kind: TaskType
+    lease_ms: int
+    next_at: float = 0.0
+    _not_before: float = field(default=0.0, init=False)
+
+    def look_at(self, at: float) -> bool:
+        """Look at `at` if that is sooner than planned; tells whether it is."""
+        at = max(at, self._not_before)
+        if at >= self.next_at:
+            return False
+        self.next_at = at
+        return True
+
+    def want(self, free: int) -> int:
+        """How many tasks the next claim may take, with so many slots free."""
+        most = self.kind.poll_batch if self.kind.poll_timeout_ms else MAX_IDS
+        return max(0, min(free, most))
+
+    @property
+    def early_ms(self) -> int:
+        """How early the next claim may take a task: a paced type takes none ahead of its pace."""
+        return LEAD_MS if self.kind.poll_timeout_ms else EARLY_MS
+
+    def answered(
+        self, answer: ClaimAnswer, server: ServerClock, *, sent_at: float, now: float
+    ) -> None:
+        """Plan the next look after a claim that was sent at `sent_at`."""
+        # A claim that found work sets the pace; after one that found none a task that
+        # comes due later is taken at its time.
+        self._not_before = sent_at + self.kind.poll_timeout_ms / 1000 if answer.claims else now
+        latest = now + self.kind.empty_poll_timeout_ms / 1000
+        at = latest
+        if answer.next_due_ms is not None:
+            at = min(at, server.monotonic_at(answer.next_due_ms) - LEAD_S)
+        if answer.next_lease_end_ms is not None:
+            # A sweeper takes a lease only a third after its end, see Bound.
+            swept_ms = answer.next_lease_end_ms + self.lease_ms / 3 + 1
+            at = min(at, max(server.monotonic_at(swept_ms), now + self.lease_ms / 3000))
+        self.next_at = max(at, self._not_before)
+
+
+class Bound:
+    """Up to which lease end this replica may take tasks from others.
+
+    A lease counts as run out when its end lay before a server time that was told at least a
+    third of a lease ago by this process's own clock. So a server clock that steps forward, or
+    a freeze of either side, gives live replicas the time to renew (they do so every lease/3)
+    before anything is taken from them.
+    """
+
+    def __init__(self, lease_ms: int) -> None:
+        self._wait_s = lease_ms / 3000
+        self._seen: list[tuple[float, float]] = []
+
+    def told(self, now_ms: float, at: float) -> None:
+        """Take note that the server's time was `now_ms` at monotonic second `at`."""
+        if not self._seen or at - self._seen[-1][0] >= self._wait_s / 8:
+            self._seen.append((at, now_ms))
+        while len(self._seen) > 1 and at - self._seen[1][0] >= self._wait_s:
+            self._seen.pop(0)
+
+    def value_ms(self, at: float) -> int:
+        """Latest lease end that counts as run out at monotonic second `at`; 0 if none does."""
+        first = self._seen[0] if self._seen else None
+        if first is None or at - first[0] < self._wait_s:
+            return 0
+        return int(first[1])

@@ -1,0 +1,257 @@
+"""Answers for one task type: claims due tasks, starts them on time, reports how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from scheduld.clock import monotonic
+from scheduld.engine.early import Early
+from scheduld.engine.loop import wait_for
+from scheduld.engine.outbox import Outbox
+from scheduld.engine.plan import LEAD_S, Bound, Plan
+from scheduld.errors import Unreachable
+from scheduld.model import Verdict, VerdictKind
+from scheduld.store import calls
+from scheduld.store.answers import Settled, Started
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scheduld.engine.duty import Duty
+    from scheduld.engine.heartbeat import Holds
+    from scheduld.engine.isolation import Stop
+    from scheduld.engine.outage import Outage
+    from scheduld.engine.runner import Runner
+    from scheduld.model import Claim
+    from scheduld.policies.slots import Slots
+    from scheduld.store.answers import ClaimAnswer
+    from scheduld.store.calls import Caller, ClaimRequest
+    from scheduld.store.link import AsyncLink
+
+log = structlog.get_logger("scheduld.poller")
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the pollers of one replica share."""
+
+    link: AsyncLink
+    caller: Caller
+    slots: Slots
+    holds: Holds
+    bound: Bound
+    outage: Outage
+    lease_ms: int
+    slot_freed: Callable[[], None] = lambda: None
+
+
+class Poller:
+    """The loop of one type. One call of it is under way at a time, so verdicts gather."""
+
+    def __init__(self, duty: Duty, runner: Runner, shared: Shared) -> None:
+        self.name = f"poller of {duty.name}"
+        self.duty = duty
+        self.runner = runner
+        self._shared = shared
+        self._keys = shared.caller.keys.type(duty.name)
+        self._plan = Plan(duty.kind, shared.lease_ms)
+        self._outbox = Outbox()
+        self._early = Early()
+        self._sequence = 0
+        self._unanswered: ClaimRequest | None = None
+        self._runs: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self.last_claim_at = 0.0
+
+    # --- what others tell it
+
+    def look(self, due_ms: int | None = None) -> None:
+        """Look when `due_ms` comes, or now: a task may be due earlier than planned."""
+        at = monotonic()
+        if due_ms is not None:
+            at = max(at, self._shared.link.server.monotonic_at(due_ms) - LEAD_S)
+        if self._plan.look_at(at):
+            self._wake.set()
+
+    def slot_freed(self) -> None:
+        """Take note that another type of the replica has given a slot back."""
+        if self._plan.next_at <= monotonic():
+            self._wake.set()
+
+    def cancel(self, raw_id: bytes, why: Stop) -> None:
+        """Ask a run to stop."""
+        self.runner.stop(raw_id, why)
+
+    def begin_stop(self) -> None:
+        """Claim nothing more, give back what has not started; runs and verdicts go on."""
+        self._stopping = True
+        for claim in self._early.clear():
+            self._give_back(claim)
+        self._wake.set()
+
+    def is_over(self) -> bool:
+        """Whether, after a stop, everything has ended and is stored."""
+        return self._stopping and not (self._runs or self._outbox or self._unanswered)
+
+    @property
+    def busy(self) -> int:
+        """How many runs have not come to their verdict."""
+        return len(self._runs)
+
+    def abandon(self) -> None:
+        """Give back the runs that did not stop: the process ends before they do."""
+        for verdict in self.runner.abandon():
+            self._outbox.put(verdict)
+        for task in self._runs:
+            task.cancel()
+        self._runs.clear()
+        self._wake.set()
+
+    # --- the loop
+
+    async def run_once(self) -> None:
+        """Wait for something to do, and do it: confirm, report, claim."""
+        await self._wait()
+        if self._early.is_due(monotonic()):
+            await self._confirm()
+        elif self._unanswered or self._may_claim():
+            await self._claim()
+        elif self._outbox:
+            await self._report()
+
+    async def _wait(self) -> None:
+        while not (self._outbox or self._may_claim() or self._unanswered or self.is_over()):
+            until = self._early.confirm_at
+            if self._free() and not self._stopping:
+                until = min(until, self._plan.next_at)
+            if until <= monotonic():
+                return
+            self._wake.clear()
+            await wait_for(self._wake, until - monotonic())
+
+    def _free(self) -> int:
+        return self._plan.want(self._shared.slots.free(self.duty.name))
+
+    def _may_claim(self) -> bool:
+        return not self._stopping and self._plan.next_at <= monotonic() and self._free() > 0
+
+    async def _claim(self) -> None:
+        request = self._request()
+        self._unanswered = request
+        call = calls.claim(
+            self._shared.caller, self._keys, self.duty.kind, request, lease_ms=self._shared.lease_ms
+        )
+        sent_at = monotonic()
+        try:
+            answer = await self._shared.link.run(call)
+        except Unreachable:
+            # Nothing was carried out: the verdicts wait in the outbox, the slots are free.
+            self._unanswered = None
+            self._shared.slots.give(self.duty.name, request.want)
+            raise
+        self._unanswered = None
+        self._outbox.stored(request.verdicts, answer.settled, self._settled)
+        self._answered(request, answer, sent_at)
+
+    def _request(self) -> ClaimRequest:
+        """Make the next claim, or repeat one whose answer was lost: the number says which."""
+        if self._unanswered is not None:
+            if self._stopping:
+                # Carried out before, it answers its tasks, to be given back; if not, none.
+                return replace(self._unanswered, want=0)
+            return self._unanswered
+        self._sequence += 1
+        want = self._free()
+        self._shared.slots.take(self.duty.name, want)
+        return calls.ClaimRequest(
+            sequence=self._sequence,
+            want=want,
+            verdicts=self._outbox.batch(),
+            bound_ms=self._shared.bound.value_ms(monotonic()),
+            early_ms=self._plan.early_ms,
+        )
+
+    def _answered(self, request: ClaimRequest, answer: ClaimAnswer, sent_at: float) -> None:
+        now = monotonic()
+        self.last_claim_at = now
+        self._shared.outage.fine()
+        self._shared.bound.told(answer.now_ms, now)
+        self._plan.answered(answer, self._shared.link.server, sent_at=sent_at, now=now)
+        spare = request.want - len(answer.claims)
+        self._shared.slots.give(self.duty.name, spare)
+        if spare:
+            self._shared.slot_freed()
+        for claim in answer.claims:
+            self._shared.holds.add(claim)
+            if self._stopping:
+                self._give_back(claim)
+            elif claim.early:
+                self._early.add(claim, self._shared.link.server.monotonic_at(claim.start_ms))
+            else:
+                self._start(claim)
+
+    async def _report(self) -> None:
+        verdicts = self._outbox.batch()
+        call = calls.finish(self._shared.caller, self._keys, verdicts)
+        settled = await self._shared.link.run(call)
+        self._shared.outage.fine()
+        self._outbox.stored(verdicts, settled, self._settled)
+
+    async def _confirm(self) -> None:
+        claims = self._early.due(monotonic())
+        pairs = [(claim.raw_id, claim.fence) for claim in claims]
+        started = await self._shared.link.run(calls.start(self._shared.caller, self._keys, pairs))
+        for claim, code in zip(claims, started, strict=True):
+            if not self._early.remove(claim):
+                continue  # a stop gave it back while the call was under way
+            if code is Started.GO:
+                self._start(claim)
+            else:
+                self._shared.holds.remove(claim.type, claim.raw_id, claim.fence)
+                self._free_slot()
+                self._plan.look_at(monotonic())
+
+    # --- runs
+
+    def _start(self, claim: Claim) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(claim))
+        self._runs.add(task)
+        task.add_done_callback(self._runs.discard)
+
+    async def _run(self, claim: Claim) -> None:
+        server = self._shared.link.server
+        # Never early by the server's clock: `server` is a lower bound of it.
+        ahead = server.monotonic_at(claim.start_ms) - monotonic()
+        if ahead > 0:
+            await asyncio.sleep(ahead)
+        if self._stopping:
+            self._give_back(claim)
+            return
+        self._end(await self.runner.run(claim))
+
+    def _end(self, verdict: Verdict) -> None:
+        self._outbox.put(verdict)
+        self._free_slot()
+
+    def _give_back(self, claim: Claim) -> None:
+        self._end(Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE))
+
+    def _free_slot(self) -> None:
+        self._shared.slots.give(self.duty.name, 1)
+        self._wake.set()
+        self._shared.slot_freed()
+
+    def _settled(self, verdict: Verdict, settled: Settled) -> None:
+        self._shared.holds.remove(self.duty.name, verdict.raw_id, verdict.fence)
+        if settled is Settled.REFUSED:
+            log.warning(
+                "a run's end was not stored: the task was claimed again, or changed, or is gone",
+                type=self.duty.name,
+                id=verdict.raw_id.decode(errors="backslashreplace"),
+                verdict=verdict.kind.value,
+            )

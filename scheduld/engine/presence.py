@@ -1,0 +1,78 @@
+"""Answers for the replica being known: its record, its types, the format of the namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from typing import TYPE_CHECKING
+
+from scheduld.engine.loop import wait_for
+from scheduld.store.wire import FORMAT
+from scheduld.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scheduld.store.keys import Keys
+    from scheduld.store.link import AsyncLink
+
+EVERY_S = 20.0
+_LIFE_S = 60
+
+
+class Presence:
+    """The loop that announces the replica; what it writes ends by itself if it dies."""
+
+    name = "presence"
+
+    def __init__(self, link: AsyncLink, keys: Keys, replica: str, types: Sequence[str]) -> None:
+        self._link = link
+        self._keys = keys
+        self._replica = replica
+        self._types = tuple(types)
+        self._stop = asyncio.Event()
+        self._announced = False
+
+    def is_over(self) -> bool:
+        """Whether the replica is on its way out."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """End the loop."""
+        self._stop.set()
+
+    async def run_once(self) -> None:
+        """Announce the replica, then wait."""
+        if self._announced:
+            await wait_for(self._stop, EVERY_S)
+        if not self._stop.is_set():
+            self._announced = False
+            await self._announce()
+            self._announced = True
+
+    async def _announce(self) -> None:
+        node = self._keys.node(self._replica)
+        about: dict[str, str | int] = {
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "version": __version__,
+            "types": " ".join(self._types),
+        }
+        fields = [part for pair in about.items() for part in pair]
+        now_ms = int(self._link.server.now_ms())
+        await self._link.commands(
+            # Again each time: a flushed or restored server has forgotten them.
+            ("SET", self._keys.format, FORMAT, "NX"),
+            ("SADD", self._keys.types, *self._types),
+            ("HSET", node, *fields),
+            ("EXPIRE", node, _LIFE_S),
+            ("ZADD", self._keys.nodes, now_ms, self._replica),
+            ("ZREMRANGEBYSCORE", self._keys.nodes, "-inf", now_ms - _LIFE_S * 1000),
+        )
+
+    async def leave(self) -> None:
+        """Take the record away."""
+        await self._link.commands(
+            ("DEL", self._keys.node(self._replica)), ("ZREM", self._keys.nodes, self._replica)
+        )

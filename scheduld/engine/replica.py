@@ -1,0 +1,192 @@
+"""One replica: its loops in start and stop order.
+
+Start: the heartbeat before the first claim, as leases begin with claims; the listener before
+the pollers' first wait, so that no wake-up is missed. Stop: claims first, then runs within
+the grace, then their verdicts; leases are renewed until the last verdict is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+
+from scheduld.engine.heartbeat import Heartbeat, Holds, Pulse
+from scheduld.engine.isolation import Stop
+from scheduld.engine.janitor import Janitor
+from scheduld.engine.listener import Listener
+from scheduld.engine.loop import Loop, repeat
+from scheduld.engine.plan import Bound
+from scheduld.engine.poller import Poller, Shared
+from scheduld.engine.presence import Presence
+from scheduld.engine.runner import Runner
+from scheduld.errors import ScheduldError
+from scheduld.policies.slots import Slots
+from scheduld.store.calls import Caller
+from scheduld.store.keys import Keys
+from scheduld.store.link import AsyncLink, SyncLink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scheduld.config.settings import Config
+    from scheduld.engine.duty import Duty
+    from scheduld.engine.outage import Outage
+
+log = structlog.get_logger("scheduld.replica")
+_PULSE_S = 0.5
+_SETTLE_S = 1.0
+_FLUSH_S = 5.0
+
+
+class Replica:
+    """Everything that works on the tasks of one daemon, for a server that was greeted.
+
+    `on_stuck` is called, from a thread, while the event loop is blocked beyond all limits.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        duties: Sequence[Duty],
+        url: str,
+        identity: str,
+        outage: Outage,
+        *,
+        on_stuck: Callable[[], None],
+        feed: Callable[[], None] = lambda: None,
+        feed_every_s: float | None = None,
+    ) -> None:
+        timeout_s = config.redis_timeout_ms / 1000
+        keys = Keys(config.namespace)
+        self.link = AsyncLink(url, timeout_s=timeout_s)
+        self._outage = outage
+        self._renewals = SyncLink(url, timeout_s=timeout_s, max_connections=1)
+        self._grace_s = config.shutdown_grace_ms / 1000
+        self._pulse = Pulse(_PULSE_S)
+        self._loop = asyncio.get_running_loop()
+        shared = Shared(
+            link=self.link,
+            caller=Caller(keys, identity),
+            slots=Slots(config.concurrency, {duty.name: duty.concurrency for duty in duties}),
+            holds=Holds(),
+            bound=Bound(config.lease_ms),
+            outage=outage,
+            lease_ms=config.lease_ms,
+            slot_freed=self._slot_freed,
+        )
+        self.pollers = {
+            duty.name: Poller(duty, Runner(duty, self.link.server, self._pulse), shared)
+            for duty in duties
+        }
+        self._heartbeat = Heartbeat(
+            self._renewals,
+            shared.caller,
+            shared.holds,
+            self._pulse,
+            lease_ms=config.lease_ms,
+            on_stop=self._stop_run_soon,
+            on_stuck=on_stuck,
+            feed=feed,
+            feed_every_s=feed_every_s,
+        )
+        self._listener = Listener(
+            lambda: url,
+            keys.wake,
+            timeout_s=timeout_s,
+            on_due=self._due,
+            on_cancel=lambda name, raw_id: self._stop_run(name, raw_id, Stop.CANCELLED),
+        )
+        self._presence = Presence(self.link, keys, identity, list(self.pollers))
+        self._janitor = Janitor(
+            self.link,
+            shared.caller,
+            shared.bound,
+            list(self.pollers.values()),
+            lease_ms=config.lease_ms,
+        )
+        self._tasks: dict[Loop, asyncio.Task[None]] = {}
+
+    def start(self) -> None:
+        """Start all loops."""
+        self._tick()
+        self._heartbeat.start()
+        loops: list[Loop] = [self._listener, *self.pollers.values(), self._presence, self._janitor]
+        for loop in loops:
+            self._tasks[loop] = asyncio.create_task(repeat(loop, self._outage), name=loop.name)
+
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """Stop gracefully; `hurry` ends the grace early. All runs end or are given back."""
+        for poller in self.pollers.values():
+            poller.begin_stop()
+        if not await self._pollers_end(self._grace_s, hurry):
+            log.warning("giving back what still runs", runs=self._busy())
+            for poller in self.pollers.values():
+                poller.runner.stop_all(Stop.STOPPING)
+            await self._pollers_end(_SETTLE_S)
+            for poller in self.pollers.values():
+                poller.abandon()
+            if not await self._pollers_end(_FLUSH_S):
+                log.error("Redis did not take the last verdicts; leases will run out instead")
+        await self._close()
+
+    @property
+    def has_stuck_threads(self) -> bool:
+        """Whether handlers still run in threads, which nothing can end but the process."""
+        return any(poller.runner.running for poller in self.pollers.values())
+
+    async def _pollers_end(self, seconds: float, hurry: asyncio.Event | None = None) -> bool:
+        waiting = {self._tasks[poller] for poller in self.pollers.values()}
+        waiting = {task for task in waiting if not task.done()}
+        cut = asyncio.create_task(hurry.wait()) if hurry else None
+        deadline = self._loop.time() + seconds
+        while waiting and (left := deadline - self._loop.time()) > 0 and not (cut and cut.done()):
+            watched = waiting | ({cut} if cut else set())
+            await asyncio.wait(watched, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            waiting = {task for task in waiting if not task.done()}
+        if cut:
+            cut.cancel()
+        return not waiting
+
+    async def _close(self) -> None:
+        self._presence.stop()
+        self._janitor.stop()
+        await asyncio.to_thread(self._heartbeat.stop)
+        await self._listener.aclose()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        with suppress(ScheduldError):
+            await self._presence.leave()
+        for poller in self.pollers.values():
+            poller.runner.close()
+        await self.link.aclose()
+        self._renewals.close()
+
+    def _tick(self) -> None:
+        self._pulse.tick()
+        self._loop.call_later(_PULSE_S, self._tick)
+
+    def _busy(self) -> int:
+        return sum(poller.busy for poller in self.pollers.values())
+
+    def _due(self, name: str | None, due_ms: int | None) -> None:
+        chosen = self.pollers.values() if name is None else [self.pollers.get(name)]
+        for poller in chosen:
+            if poller is not None:
+                poller.look(due_ms)
+
+    def _slot_freed(self) -> None:
+        for poller in self.pollers.values():
+            poller.slot_freed()
+
+    def _stop_run(self, name: str, raw_id: bytes, why: Stop) -> None:
+        if name in self.pollers:
+            self.pollers[name].cancel(raw_id, why)
+
+    def _stop_run_soon(self, name: str, raw_id: bytes, why: Stop) -> None:
+        # Called from the heartbeat's thread; the loop may be closed by then.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._stop_run, name, raw_id, why)

@@ -1,0 +1,191 @@
+"""What a run's end means for its task: from an ending to a verdict. Pure, apart from `fraction`."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from scheduld.duration import parse_duration_ms
+from scheduld.errors import InvalidInput, WhenError
+from scheduld.model import Claim, RetryPolicy, Verdict, VerdictKind
+from scheduld.names import printable
+from scheduld.outcomes import Dead, Outcome, Retry, Snooze
+from scheduld.payload import encode_json
+from scheduld.policies.retry import wait_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RESULT_LIMIT = 64 * 1024
+ERROR_LIMIT = 4 * 1024
+TRACEBACK_LIMIT = 16 * 1024
+_REASON_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler came to its end."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The handler raised, whatever it was."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The run took longer than run_timeout."""
+
+    limit_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """A stop, or a lease that was lost, ended the run; nothing is held against the task."""
+
+    delay_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The task cannot be run as it is stored: it is dead, and no attempt was made."""
+
+    kind: str
+    message: str
+
+
+Ending = Returned | Raised | TimedOut | GivenBack | Unreadable
+
+
+def verdict(
+    claim: Claim,
+    ending: Ending,
+    *,
+    policy: RetryPolicy,
+    now_ms: float,
+    fraction: float,
+) -> Verdict:
+    """Decide what becomes of a task; `now_ms` is the server's now, `fraction` random in [0, 1)."""
+
+    def failed(
+        error: dict[str, Any], after_ms: int | None = None, *, final: bool = False
+    ) -> Verdict:
+        failures = claim.failed + 1
+        if final or failures >= policy.attempts:
+            return _verdict(claim, VerdictKind.DEAD, error)
+        wait = wait_ms(policy, failures, fraction) if after_ms is None else after_ms
+        return _verdict(claim, VerdictKind.RETRY, error, delay_ms=wait)
+
+    match ending:
+        case Returned(Outcome() as outcome) | Raised(Outcome() as outcome):
+            return _chosen(claim, outcome, failed, now_ms)
+        case Returned(value):
+            return Verdict(claim.raw_id, claim.fence, VerdictKind.DONE, detail=result_text(value))
+        case Raised(error):
+            return failed(error_dict(error))
+        case TimedOut(limit_ms):
+            return failed(_error("timeout", f"the run took longer than {limit_ms} ms"))
+        case GivenBack(delay_ms):
+            return Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE, delay_ms=delay_ms)
+        case Unreadable(kind, message):
+            return _verdict(claim, VerdictKind.DEAD, _error(kind, message), counted=False)
+
+
+def _chosen(
+    claim: Claim, outcome: Outcome, failed: Callable[..., Verdict], now_ms: float
+) -> Verdict:
+    try:
+        match outcome:
+            case Retry():
+                after = None if outcome.after is None else parse_duration_ms(outcome.after)
+                return failed(_error("retry", safe_text(outcome)), after)
+            case Snooze():
+                at_ms = _snooze_ms(outcome.until, now_ms)
+                return Verdict(claim.raw_id, claim.fence, VerdictKind.SNOOZE, at_ms=at_ms)
+            case Dead():
+                return failed(_error("dead", safe_text(outcome)), final=True)
+    except WhenError as exc:
+        return failed(_error("outcome", f"{type(outcome).__name__}: {exc.message}"))
+    return failed(_error("outcome", f"unknown outcome {type(outcome).__name__}"))
+
+
+def _snooze_ms(until: Any, now_ms: float) -> int:
+    if isinstance(until, datetime):
+        if until.tzinfo is None:
+            raise WhenError("until is a datetime without a time zone")
+        ms = (until - datetime.fromtimestamp(0, until.tzinfo)) // timedelta(milliseconds=1)
+        return max(ms, 1)
+    return int(now_ms) + parse_duration_ms(until)
+
+
+def result_text(value: Any) -> str:
+    """Encode a result; one that cannot be stored becomes a marker that says why."""
+    if value is None:
+        return ""
+    try:
+        data = encode_json(value)
+    except InvalidInput as exc:
+        return _marker(f"{type(value).__name__} is not JSON: {exc.message}")
+    except Exception as exc:  # noqa: BLE001 - a value's own methods may raise anything
+        return _marker(f"{type(value).__name__} is not JSON: {safe_text(exc)}")
+    if len(data) > RESULT_LIMIT:
+        return _marker(f"the result has {len(data)} bytes, at most {RESULT_LIMIT} are kept")
+    return data.decode()
+
+
+def error_dict(error: BaseException) -> dict[str, Any]:
+    """Describe an exception within the limits; never raises, whatever the exception does."""
+    try:
+        lines = traceback.format_exception(error)
+        trace = "".join(lines)
+    except Exception:  # noqa: BLE001 - the exception's own methods may raise anything
+        trace = ""
+    if len(trace) > TRACEBACK_LIMIT:
+        # The end names what happened, the beginning is the way there.
+        trace = "...\n" + trace[-TRACEBACK_LIMIT:]
+    return {**_error(type(error).__name__, safe_text(error)), "traceback": trace or None}
+
+
+def safe_text(error: BaseException) -> str:
+    """Text of an exception, even of one whose `__str__` fails."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - see above
+        return "(its text cannot be read)"
+    return text[:ERROR_LIMIT]
+
+
+def _error(kind: str, message: str) -> dict[str, Any]:
+    return {"kind": kind[:200], "message": message[:ERROR_LIMIT]}
+
+
+def _marker(why: str) -> str:
+    return json.dumps({"not_stored": why[:500]})
+
+
+def _verdict(
+    claim: Claim,
+    kind: VerdictKind,
+    error: dict[str, Any],
+    *,
+    delay_ms: int = 0,
+    counted: bool = True,
+) -> Verdict:
+    reason = f"{error['kind']}: {error['message']}"[:_REASON_LIMIT]
+    return Verdict(
+        claim.raw_id,
+        claim.fence,
+        kind,
+        delay_ms=delay_ms,
+        # ASCII: an error text may hold lone surrogates, which are no UTF-8.
+        detail=json.dumps(error),
+        reason=printable(reason).encode("ascii", "backslashreplace").decode(),
+        counted=counted,
+    )

@@ -1,0 +1,116 @@
+"""From a task type's `handler` to something that can be called: the only dynamic import.
+
+What code runs is decided here, from the local config alone, never by what is in Redis.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from scheduld.errors import InvalidInput
+from scheduld.handlers.contract import Handler
+from scheduld.handlers.options import BadOptions, did_you_mean
+from scheduld.importer import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scheduld.model import TaskType
+
+BUILT_IN = ("email", "command", "log")
+"""Names of the built-in handlers; each is a module with `make(options)`."""
+_LATER = ("http",)
+_FORMS = "a handler is `def f(payload)` or `def f(payload, run)`"
+
+
+def resolve(task_type: TaskType) -> Handler:
+    """Find, import and check the handler of a task type.
+
+    Raises InvalidInput for an unknown name, a module that does not import, a callable of
+    the wrong form, or an isolation it cannot run in; BadOptions lists all faulty options.
+    """
+    name = task_type.handler
+    if ":" in name:
+        handler = _from_callable(name, load(name), task_type)
+    elif name in BUILT_IN:
+        handler = importlib.import_module(f"scheduld.handlers.{name}").make(task_type.options)
+    else:
+        raise _unknown(name)
+    if task_type.isolation == "thread" and handler.is_async:
+        raise InvalidInput(
+            f"handler {name!r} is async, and runs inline, not in a thread",
+            hint='isolation = "inline", or leave it out',
+        )
+    return handler
+
+
+def check(task_type: TaskType) -> list[str]:
+    """All that keeps the handler of a task type from working, one text each; empty if it works."""
+    try:
+        resolve(task_type)
+    except BadOptions as exc:
+        return list(exc.problems)
+    except InvalidInput as exc:
+        return [f"{exc.message} ({exc.hint})" if exc.hint else exc.message]
+    return []
+
+
+def _unknown(name: str) -> InvalidInput:
+    if name in _LATER:
+        return InvalidInput(f"handler {name!r} is not in this version")
+    if "." in name:
+        return InvalidInput(
+            f"handler {name!r} has no colon", hint="package.module:callable names one of yours"
+        )
+    return InvalidInput(
+        f"there is no handler {name!r}{did_you_mean(name, BUILT_IN)}",
+        hint="a built-in name, or package.module:callable",
+    )
+
+
+def _from_callable(path: str, found: Any, task_type: TaskType) -> Handler:
+    if inspect.isclass(found):
+        raise InvalidInput(f"{path} is a class", hint="name a function, or an object of the class")
+    if _any(found, inspect.isgeneratorfunction) or _any(found, inspect.isasyncgenfunction):
+        raise InvalidInput(f"{path} is a generator: it has `yield`", hint=_FORMS)
+    takes_run = _takes_run(path, found)
+    is_async = _any(found, inspect.iscoroutinefunction)
+    return Handler(found, is_async=is_async, takes_run=takes_run, options=task_type.options)
+
+
+def _any(found: Any, test: Callable[[Any], bool]) -> bool:
+    """Whether `test` holds for a callable itself, or for the `__call__` of its class."""
+    while isinstance(found, functools.partial):
+        found = found.func
+    return test(found) or test(type(found).__call__)
+
+
+def _takes_run(path: str, found: Any) -> bool:
+    """Whether a callable wants the run too; raises InvalidInput if neither form fits."""
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"the parameters of {path} cannot be read", hint=_FORMS) from None
+    places = [param for param in signature.parameters.values() if param.kind in _PLACED]
+    if places and places[0].name == "self":
+        raise InvalidInput(f"{path} is a method without its object", hint=_FORMS)
+    if _fits(signature, 1):
+        # A second parameter with a default is the handler's own, unless it is called run.
+        return len(places) > 1 and places[1].name == "run"
+    if _fits(signature, 2):
+        return True
+    raise InvalidInput(f"{path}{signature} cannot be called with a payload", hint=_FORMS)
+
+
+_PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _fits(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,114 @@
+"""What the handler `email` refuses before it asks any server: options and payloads."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from scheduld.handlers.contract import Run
+from scheduld.handlers.email import make
+from scheduld.handlers.options import BadOptions
+from scheduld.outcomes import Dead
+
+RUN = Run(type="email", id="t1", attempt=1, fence=7, due=datetime(2026, 12, 24, 8, tzinfo=UTC))
+
+
+async def send(payload: dict[str, Any]) -> None:
+    """Hand a payload to a handler whose server does not exist."""
+    await make({"smtp_url": "smtp://127.0.0.1:1", "from": "a@example.com"}).call(payload, RUN)
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ({}, "to is missing"),
+        ({"to": []}, "to is missing"),
+        ({"to": "a@x.org", "subjct": "x"}, "'subject'"),
+        ({"to": "a@x.org", "attachments": []}, "not in this version"),
+        ({"to": "ana"}, "'ana'"),
+        ({"to": 5}, "to must be an address"),
+        ({"to": "a@x.org", "text": 5}, "text must be a text"),
+        ({"to": "a@x.org", "subject": "x" * 901}, "901"),
+        ({"to": [f"a{n}@x.org" for n in range(1001)]}, "1001 recipients"),
+    ],
+)
+async def test_a_payload_that_is_no_mail_is_dead(payload: dict[str, Any], told: str) -> None:
+    """What can never be sent is dead at once, with the reason, before any server is asked."""
+    with pytest.raises(Dead, match=told):
+        await send(payload)
+
+
+async def test_every_fault_of_a_payload_is_told() -> None:
+    """The reason names all faults at once."""
+    with pytest.raises(Dead) as caught:
+        await send({"too": "x", "to": "nobody", "html": 1})
+    assert all(word in caught.value.reason for word in ("too", "nobody", "html"))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"to": "a@x.org\r\nBcc: evil@x.org"},
+        {"to": ["Ana\nBcc: evil@x.org <a@x.org>"]},
+        {"to": "a@x.org> SIZE=1"},
+        {"to": "a@x.org", "subject": "hi\r\nBcc: evil@x.org"},
+        {"to": "a@x.org", "subject": "hi\u2028Bcc: evil@x.org"},
+        {"to": "a@x.org", "subject": "hi\x00"},
+        {"to": "a@x.org", "reply_to": "b@x.org\nX-Evil: 1"},
+        {"to": "a@x.org", "subject": "\ud800"},
+        {"to": "a@x.org", "text": "\ud800"},
+    ],
+)
+async def test_a_header_cannot_be_injected(payload: dict[str, Any]) -> None:
+    """A control character or lone surrogate makes the task dead, before any server is asked."""
+    with pytest.raises(Dead):
+        await send(payload)
+
+
+def test_every_fault_of_the_options_is_told() -> None:
+    """All faulty options are told at once, with the nearest valid key."""
+    with pytest.raises(BadOptions) as caught:
+        make({"smtp_ur": "x", "from": "nobody", "timeout": "soon", "attachments_dir": "/srv"})
+    text = str(caught.value)
+    assert len(caught.value.problems) == 5
+    assert "'smtp_url'" in text
+    for key in ("smtp_url is missing", "options.from", "options.timeout", "attachments_dir"):
+        assert key in text
+
+
+def test_an_option_of_the_wrong_kind_is_told() -> None:
+    """A text is wanted as a text, a duration above zero; neither is quoted."""
+    with pytest.raises(BadOptions) as caught:
+        make({"smtp_url": 5, "from": "a@x.org\nX: y", "timeout": 0})
+    assert len(caught.value.problems) == 3
+    assert "above zero" in caught.value.problems[2]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://ana:hunter2@mail.example.com",
+        "smtp://ana:hunter2@mail.example.com",
+        "smtps://ana:hunter2/x@mail.example.com",
+        "smtps://ana:hunter2#x@mail.example.com",
+        "smtps://ana:9?hunter2@mail.example.com",
+        "smtps://hunter2@mail.example.com",
+        "smtps://ana:hunter2@",
+        "smtps://ana:hunter2@[mail.example.com",
+        "smtps://ana:hunter2@mail.example.com:99999",
+    ],
+)
+def test_a_faulty_url_is_refused_without_telling_it(url: str) -> None:
+    """No part of the URL is in the message, wherever the password got to."""
+    with pytest.raises(BadOptions) as caught:
+        make({"smtp_url": url, "from": "a@x.org"})
+    assert "options.smtp_url" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_handler_does_not_show_its_password() -> None:
+    """The handler's repr holds no secret."""
+    handler = make({"smtp_url": "smtps://ana:hunter2@mail.example.com", "from": "a@x.org"})
+    assert "hunter2" not in repr(handler)
