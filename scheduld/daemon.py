@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from scheduld import payload
 from scheduld.clock import monotonic, wall_ms
 from scheduld.config.url import mask_url
 from scheduld.engine.duty import Duty
 from scheduld.engine.loop import FIRST_PAUSE_S, LONGEST_PAUSE_S, wait_for
 from scheduld.engine.outage import Outage
 from scheduld.engine.replica import Replica
-from scheduld.errors import ScheduldError, Unreachable
+from scheduld.errors import OutcomeUnknown, ScheduldError, Unreachable
 from scheduld.names import new_id
 from scheduld.observe.logs import configure
 from scheduld.observe.notify import Notifier
 from scheduld.registry import resolve
+from scheduld.store.calls import Caller, NewTask, add
 from scheduld.store.connect import join
 from scheduld.store.keys import Keys
 from scheduld.store.link import AsyncLink
@@ -80,6 +82,7 @@ class Daemon:
         self._duties = duties
         self._notifier = notifier or Notifier()
         self._identity = new_id(wall_ms())
+        self._keys = Keys(config.namespace)
         self._outage = Outage()
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -137,7 +140,7 @@ class Daemon:
         while not self._stop.is_set():
             try:
                 return await self._greet()
-            except Unreachable as error:
+            except (Unreachable, OutcomeUnknown) as error:
                 self._outage.trouble(error)
             self._notifier.waiting("waiting for Redis", more_s=pause + 30)
             await wait_for(self._stop, pause)
@@ -149,11 +152,23 @@ class Daemon:
         self._membership = membership or self._membership
         link = AsyncLink(url, timeout_s=self._config.redis_timeout_ms / 1000)
         try:
-            await link.greet(Keys(self._config.namespace).format)
+            await link.greet(self._keys.format)
+            await self._add_at_start(link)
         finally:
             await link.aclose()
         self._outage.fine()
         return url
+
+    async def _add_at_start(self, link: AsyncLink) -> None:
+        caller = Caller(self._keys, self._identity)
+        for duty in self._duties:
+            if duty.kind.at_start is not None:
+                # The id is this start's: a repeat after a lost answer adds nothing.
+                task_id = f"{self._identity}-start"
+                data = payload.encode(dict(duty.kind.at_start))
+                task = NewTask(task_id.encode(), data, task_id)
+                type_keys = self._keys.type(duty.name)
+                await link.run(add(caller, type_keys, [task], on_conflict="keep"))
 
     async def _revive(self) -> None:
         """Start the embedded server again if it dies; no other server is ours to start."""

@@ -70,6 +70,8 @@ class TaskType:
     max_interruptions: int = 3
     keep_done: Keep = Keep(count=1_000, age_ms=86_400_000)
     keep_dead: Keep = Keep(count=100_000, age_ms=30 * 86_400_000)
+    at_start: Mapping[str, Any] | None = None
+    """Payload of a task that each replica adds when it starts."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Handed to the handler; may hold secrets."""
 

@@ -41,6 +41,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "max_interruptions",
         "keep_done",
         "keep_dead",
+        "at_start",
         "options",
     ),
     RETRY: ("attempts", "backoff", "delay", "max_delay", "jitter"),

@@ -12,11 +12,13 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from scheduld import payload
 from scheduld.config import values
 from scheduld.config.faults import BadValue, KeyPath, wrong_type
 from scheduld.config.keys import RETRY, TYPE, unknown_key
 from scheduld.config.settings import DEFAULTS, Appendfsync
 from scheduld.config.values import DAY, Choice, Duration, Durations, Fraction, Text, Whole
+from scheduld.errors import InvalidInput
 from scheduld.model import Backoff, Isolation, Keep, RetryPolicy, TaskType
 
 T = TypeVar("T", bound=BaseModel)
@@ -169,6 +171,15 @@ def _any_table(value: object) -> object:
     return value
 
 
+def _payload(value: object) -> object:
+    _any_table(value)
+    try:
+        payload.encode(value)
+    except InvalidInput as exc:
+        raise BadValue(exc.message) from None
+    return value
+
+
 class TypeTable(Table):
     """`[types.NAME]`."""
 
@@ -215,6 +226,10 @@ class TypeTable(Table):
     keep_dead: KeepDeadTable = Field(
         default_factory=KeepDeadTable, description="when dead tasks are removed"
     )
+    at_start: Annotated[Mapping[str, Any] | None, BeforeValidator(_payload)] = Field(
+        default=_TYPE.at_start,
+        description="payload of a task that each replica adds when it starts",
+    )
     options: Annotated[dict[str, Any], BeforeValidator(_any_table)] = Field(
         default_factory=dict, description="handed to the handler, which checks them at start"
     )
@@ -234,6 +249,7 @@ class TypeTable(Table):
             max_interruptions=self.max_interruptions,
             keep_done=self.keep_done.keep(),
             keep_dead=self.keep_dead.keep(),
+            at_start=self.at_start,
             options=self.options,
         )
 
