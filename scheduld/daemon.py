@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from scheduld import payload
-from scheduld.clock import monotonic, wall_ms
+from scheduld.clock import wall_ms
 from scheduld.config.url import mask_url
 from scheduld.engine.duty import Duty
 from scheduld.engine.loop import FIRST_PAUSE_S, LONGEST_PAUSE_S, wait_for
@@ -87,7 +87,7 @@ class Daemon:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._membership: Membership | None = None
-        self._stuck_since: float | None = None
+        self._told_stuck = False
         self.has_stuck_threads = False
 
     async def run(self) -> int:
@@ -193,13 +193,12 @@ class Daemon:
             self._hurry.set()
         self._stop.set()
 
-    def _is_stuck(self) -> None:
+    def _is_stuck(self, seconds: float) -> None:
         """Called from a thread while the loop is blocked; leases are not renewed any more."""
-        now = monotonic()
-        if self._stuck_since is None:
-            self._stuck_since = now
+        if not self._told_stuck:
+            self._told_stuck = True
             log.critical("a handler blocks the event loop beyond its run_timeout")
             faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr)
-        elif now - self._stuck_since > self._config.lease_ms / 1000:
+        if seconds > self._config.lease_ms / 1000:
             log.critical("the event loop is still blocked: the daemon ends")
             os._exit(EXIT_STUCK)

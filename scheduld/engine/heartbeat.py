@@ -1,8 +1,8 @@
 """Answers for the leases: renews them from a thread of its own, on a connection of its own.
 
 A thread, so that a handler may block the event loop; of this process, so that a stopped
-daemon loses its leases. It also feeds the watchdog, and stops both when the loop is stuck
-beyond what its handlers may take.
+daemon loses its leases. It stops renewing when the loop is stuck beyond what its handlers
+may take.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from scheduld.clock import monotonic
 from scheduld.engine.isolation import Stop
 from scheduld.errors import ScheduldError
 from scheduld.store import calls
@@ -21,13 +20,13 @@ from scheduld.store.answers import Renewed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scheduld.engine.watchdog import Pulse
     from scheduld.model import Claim
     from scheduld.store.calls import Caller
     from scheduld.store.link import SyncLink
 
 log = structlog.get_logger("scheduld.heartbeat")
 _PAIRS_A_CALL = 250
-_SLACK_S = 1.0
 _STOPS = {Renewed.CANCELLED: Stop.CANCELLED, Renewed.LOST: Stop.LOST}
 
 
@@ -61,41 +60,10 @@ class Holds:
         ]
 
 
-class Pulse:
-    """Sign of life of the event loop, and how long it may be without one.
-
-    The loop ticks; while inline handlers run it may be silent for as long as the longest of
-    them may take, since a handler may block it.
-    """
-
-    def __init__(self, interval_s: float) -> None:
-        self.interval_s = interval_s
-        self._ticked_at = monotonic()
-        self._inline: dict[int, int] = {}
-
-    def tick(self) -> None:
-        """Called by the loop, every `interval_s`."""
-        self._ticked_at = monotonic()
-
-    def began(self, timeout_ms: int) -> None:
-        """Count an inline handler that may take so long."""
-        self._inline[timeout_ms] = self._inline.get(timeout_ms, 0) + 1
-
-    def ended(self, timeout_ms: int) -> None:
-        """Count an inline handler as over."""
-        self._inline[timeout_ms] -= 1
-
-    def is_stuck(self) -> bool:
-        """Whether the loop has been silent for longer than it may."""
-        running = [timeout for timeout, count in list(self._inline.items()) if count]
-        allowed = max([*running, 0]) / 1000 + self.interval_s + _SLACK_S
-        return monotonic() - self._ticked_at > allowed
-
-
 class Heartbeat(threading.Thread):
     """Renews every lease each third of its length; a failed renewal is tried again soon.
 
-    `on_stop(type, raw id, why)` and `on_stuck()` are called from this thread.
+    `on_stop(type, raw id, why)` is called from this thread.
     """
 
     def __init__(
@@ -107,9 +75,6 @@ class Heartbeat(threading.Thread):
         *,
         lease_ms: int,
         on_stop: Callable[[str, bytes, Stop], None],
-        on_stuck: Callable[[], None],
-        feed: Callable[[], None] = lambda: None,
-        feed_every_s: float | None = None,
     ) -> None:
         super().__init__(name="scheduld-heartbeat", daemon=True)
         self._link = link
@@ -118,9 +83,6 @@ class Heartbeat(threading.Thread):
         self._pulse = pulse
         self._lease_ms = lease_ms
         self._on_stop = on_stop
-        self._on_stuck = on_stuck
-        self._feed = feed
-        self._feed_every_s = feed_every_s
         self._over = threading.Event()
 
     def stop(self) -> None:
@@ -130,25 +92,12 @@ class Heartbeat(threading.Thread):
             self.join(self._link.timeout_s * 2)
 
     def run(self) -> None:
-        """Renew and feed until stopped."""
-        renew_at = monotonic()
-        feed_at = monotonic()
+        """Renew until stopped."""
+        third_s = self._lease_ms / 3000
         while not self._over.is_set():
-            stuck = self._pulse.is_stuck()
-            if stuck:
-                self._on_stuck()
-            now = monotonic()
-            if now >= feed_at and not stuck and self._feed_every_s is not None:
-                self._feed()
-                feed_at = now + self._feed_every_s
-            if now >= renew_at and not stuck:
-                # After a failure soon again: a lease must outlast several tries.
-                worked = self.renew()
-                renew_at = now + self._lease_ms / (3_000 if worked else 20_000)
-            waits = [renew_at - monotonic(), self._pulse.interval_s]
-            if self._feed_every_s is not None:
-                waits.append(feed_at - monotonic())
-            self._over.wait(max(min(waits), 0.01))
+            # After a failure soon again: a lease must outlast several tries.
+            worked = not self._pulse.is_stuck() and self.renew()
+            self._over.wait(third_s if worked else third_s / 7)
 
     def renew(self) -> bool:
         """Renew all leases once; tells whether the server has answered."""

@@ -1,4 +1,4 @@
-"""Answers for what nobody else looks at: leases of busy types, and broken records.
+"""Answers for what nobody else looks at: leases of busy types, old and broken records.
 
 It walks the namespace slowly, one small step at a time, and looks twice: a hash without an
 index entry, or an entry without a hash, may be somebody's add between its two commands.
@@ -33,11 +33,13 @@ STEP_S = 5.0
 _SCAN_COUNT = 500
 _AUDIT_IDS = 250
 _RECOVER = 50
+_PRUNE = 200
+_PRUNE_CALLS = 20
 _MOST_SUSPECTS = 10_000
 
 
 class Janitor:
-    """The loop that recovers for busy types, and audits one step of the namespace at a time.
+    """The loop that recovers for busy types, prunes, and audits, one small step at a time.
 
     `step_s`: pause between steps; `settle_s`: how long a record must look broken.
     """
@@ -67,6 +69,7 @@ class Janitor:
         self._walk = self._places()
         self._cursor = b"0"
         self._place: _Place | None = None
+        self._turn = -1
         self._stop = asyncio.Event()
 
     def is_over(self) -> bool:
@@ -81,6 +84,7 @@ class Janitor:
         """Wait a step, then do one."""
         if not await wait_for(self._stop, self._step_s):
             await self.recover()
+            await self.prune()
             await self.audit()
 
     async def recover(self) -> None:
@@ -101,6 +105,18 @@ class Janitor:
             await self._link.run(call)
             # A busy type's poller tells the bound no news; the server's clock does.
             self._bound.told(self._link.server.now_ms(), monotonic())
+
+    async def prune(self) -> None:
+        """Remove what one type keeps too long; claims do so only little by little."""
+        if not self._pollers:
+            return
+        self._turn = (self._turn + 1) % len(self._pollers)
+        duty = self._pollers[self._turn].duty
+        keys = self._caller.keys.type(duty.name)
+        call = calls.prune(self._caller, keys, duty.kind, limit=_PRUNE)
+        for _ in range(_PRUNE_CALLS):
+            if await self._link.run(call) < _PRUNE:
+                break
 
     async def audit(self) -> None:
         """Look at the next few records, and mend those that were broken at the last look too."""

@@ -19,6 +19,7 @@ from scheduld.errors import Unreachable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_LOST = (redis_errors.RedisError, OSError, TimeoutError)
 _QUIET_S = 15.0
 """After so long without a message a ping tells whether the connection is alive."""
 
@@ -47,27 +48,30 @@ class Listener:
         self._on_cancel = on_cancel
         self._client: Any = None
         self._pubsub: Any = None
-        self._over = False
 
     def is_over(self) -> bool:
-        """Whether `aclose` was called."""
-        return self._over
+        """Never by itself: it is cancelled last, so that wake-ups are heard to the end."""
+        return False
 
     async def run_once(self) -> None:
-        """Wait for a message and pass it on; raises Unreachable when the connection is lost."""
+        """Wait for a message and pass it on; raises Unreachable if it cannot subscribe."""
+        if self._pubsub is None:
+            await self._subscribe()
         try:
-            if self._pubsub is None:
-                await self._subscribe()
             await self._hear(await self._pubsub.get_message(timeout=_QUIET_S))
-        except (redis_errors.RedisError, OSError, TimeoutError, AttributeError) as error:
-            await self._drop()
-            if not self._over:
-                raise Unreachable(f"the wake-up connection was lost: {error}") from None
+        except _LOST:
+            # Not told as an outage: the next turn subscribes anew, and knows if Redis is away.
+            await self.aclose()
 
     async def aclose(self) -> None:
-        """End the loop."""
-        self._over = True
-        await self._drop()
+        """Close the connection; the next turn opens another."""
+        pubsub, client = self._pubsub, self._client
+        self._pubsub = self._client = None
+        with suppress(*_LOST):
+            if pubsub is not None:
+                await pubsub.aclose()
+            if client is not None:
+                await client.aclose()
 
     async def _subscribe(self) -> None:
         self._client = redis.asyncio.Redis.from_url(
@@ -78,7 +82,11 @@ class Listener:
             retry=Retry(NoBackoff(), 0),
         )
         self._pubsub = self._client.pubsub()
-        await self._pubsub.subscribe(self._channel)
+        try:
+            await self._pubsub.subscribe(self._channel)
+        except _LOST as error:
+            await self.aclose()
+            raise Unreachable(f"no connection for wake-ups: {error}") from None
 
     async def _hear(self, message: dict[str, Any] | None) -> None:
         if message is None:
@@ -97,12 +105,3 @@ class Listener:
                 self._on_cancel(words[0].decode(), words[2])
             elif len(words) == 2:
                 self._on_due(words[0].decode(), int(float(words[1])))
-
-    async def _drop(self) -> None:
-        pubsub, client = self._pubsub, self._client
-        self._pubsub = self._client = None
-        with suppress(redis_errors.RedisError, OSError):
-            if pubsub is not None:
-                await pubsub.aclose()
-            if client is not None:
-                await client.aclose()

@@ -13,10 +13,11 @@ from scheduld.engine.early import Early
 from scheduld.engine.loop import wait_for
 from scheduld.engine.outbox import Outbox
 from scheduld.engine.plan import LEAD_S, Bound, Plan
-from scheduld.errors import Unreachable
+from scheduld.errors import OutcomeUnknown, Unreachable
 from scheduld.model import Verdict, VerdictKind
 from scheduld.store import calls
 from scheduld.store.answers import Settled, Started
+from scheduld.store.wire import Stale
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +64,7 @@ class Poller:
         self._early = Early()
         self._sequence = 0
         self._unanswered: ClaimRequest | None = None
+        self._was_sent = False
         self._runs: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
@@ -149,14 +151,22 @@ class Poller:
         sent_at = monotonic()
         try:
             answer = await self._shared.link.run(call)
-        except Unreachable:
-            # Nothing was carried out: the verdicts wait in the outbox, the slots are free.
-            self._unanswered = None
-            self._shared.slots.give(self.duty.name, request.want)
+        except OutcomeUnknown:
+            self._was_sent = True
+            raise
+        except (Unreachable, Stale):
+            if not self._was_sent:
+                # Nothing was carried out: the verdicts wait in the outbox, the slots are free.
+                self._forget(request)
             raise
         self._unanswered = None
+        self._was_sent = False
         self._outbox.stored(request.verdicts, answer.settled, self._settled)
         self._answered(request, answer, sent_at)
+
+    def _forget(self, request: ClaimRequest) -> None:
+        self._unanswered = None
+        self._shared.slots.give(self.duty.name, request.want)
 
     def _request(self) -> ClaimRequest:
         """Make the next claim, or repeat one whose answer was lost: the number says which."""

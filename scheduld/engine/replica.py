@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from scheduld.engine.heartbeat import Heartbeat, Holds, Pulse
+from scheduld.engine.heartbeat import Heartbeat, Holds
 from scheduld.engine.isolation import Stop
 from scheduld.engine.janitor import Janitor
 from scheduld.engine.listener import Listener
@@ -22,6 +22,7 @@ from scheduld.engine.plan import Bound
 from scheduld.engine.poller import Poller, Shared
 from scheduld.engine.presence import Presence
 from scheduld.engine.runner import Runner
+from scheduld.engine.watchdog import Pulse, Watchdog
 from scheduld.errors import ScheduldError
 from scheduld.policies.slots import Slots
 from scheduld.store.calls import Caller
@@ -55,7 +56,7 @@ class Replica:
         identity: str,
         outage: Outage,
         *,
-        on_stuck: Callable[[], None],
+        on_stuck: Callable[[float], None],
         feed: Callable[[], None] = lambda: None,
         feed_every_s: float | None = None,
     ) -> None:
@@ -88,9 +89,9 @@ class Replica:
             self._pulse,
             lease_ms=config.lease_ms,
             on_stop=self._stop_run_soon,
-            on_stuck=on_stuck,
-            feed=feed,
-            feed_every_s=feed_every_s,
+        )
+        self._watchdog = Watchdog(
+            self._pulse, on_stuck=on_stuck, feed=feed, feed_every_s=feed_every_s
         )
         self._listener = Listener(
             lambda: url,
@@ -112,6 +113,7 @@ class Replica:
     def start(self) -> None:
         """Start all loops."""
         self._tick()
+        self._watchdog.start()
         self._heartbeat.start()
         loops: list[Loop] = [self._listener, *self.pollers.values(), self._presence, self._janitor]
         for loop in loops:
@@ -154,16 +156,17 @@ class Replica:
         self._presence.stop()
         self._janitor.stop()
         await asyncio.to_thread(self._heartbeat.stop)
-        await self._listener.aclose()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._listener.aclose()
         with suppress(ScheduldError):
             await self._presence.leave()
         for poller in self.pollers.values():
             poller.runner.close()
         await self.link.aclose()
         self._renewals.close()
+        self._watchdog.stop()
 
     def _tick(self) -> None:
         self._pulse.tick()

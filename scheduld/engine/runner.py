@@ -19,7 +19,7 @@ from scheduld.policies.endings import Ending, GivenBack, Unreadable, verdict
 if TYPE_CHECKING:
     from scheduld.clock import ServerClock
     from scheduld.engine.duty import Duty
-    from scheduld.engine.heartbeat import Pulse
+    from scheduld.engine.watchdog import Pulse
 
 log = structlog.get_logger("scheduld.run")
 _THREAD_RELEASE_MS = 500
