@@ -10,7 +10,7 @@ from scheduld.clock import wall_ms
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput
 from scheduld.model import OnConflict, instant
-from scheduld.names import check_id, check_name, new_id, printable
+from scheduld.names import check_id, check_name, id_fault, new_id, printable
 from scheduld.store.calls import NewTask
 from scheduld.store.keys import encode_id
 from scheduld.when import instant_ms
@@ -91,6 +91,9 @@ def _due(spec: TaskSpec, timezone: str | tzinfo | None, allow_past: bool) -> tup
 
 
 def _token(token: object) -> str:
-    if not isinstance(token, str) or len(token) > _TOKEN_LIMIT:
-        raise InvalidInput(f"a token is a text of 1 to {_TOKEN_LIMIT} characters")
-    return check_id(token)
+    if not isinstance(token, str) or len(token) > _TOKEN_LIMIT or id_fault(token):
+        raise InvalidInput(
+            f"token {printable(str(token)[:60])!r} cannot be used",
+            hint=f"1 to {_TOKEN_LIMIT} characters without spaces",
+        )
+    return token

@@ -125,16 +125,14 @@ def find(scope: Scope, task_id: str) -> Verb[list[Task]]:
 def list_tasks(
     scope: Scope, type_name: str | None, state: State | None, limit: int
 ) -> Verb[list[Task]]:
-    """Read up to `limit` tasks of each type: those scheduled by due, the others by their end."""
+    """Read up to `limit` tasks of each type and index: by due time, or by when they ended."""
     types = [type_name] if type_name else (yield from known_types(scope))
-    found: list[Task] = []
+    found: dict[str, Task] = {}
     for name in types:
-        ids = yield from _ids(scope.type(name), state, limit)
-        tasks: list[Task] = []
-        for start in range(0, len(ids), _READ_AT_ONCE):
-            tasks += yield from _read(scope, name, ids[start : start + _READ_AT_ONCE])
-        found += [task for task in tasks if state is None or task.state is state][:limit]
-    return found
+        for index in _indexes(scope.type(name), state):
+            tasks = yield from _walk(scope, name, index, state, limit)
+            found.update({task.ref: task for task in tasks})
+    return list(found.values())
 
 
 def cancel(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
@@ -250,7 +248,7 @@ def _outcome(
             created=True,
         )
     if added.code is Added.EXISTS:
-        hint = "choose on_conflict keep or replace"
+        hint = "on conflict: keep answers with the kept one, replace takes its place"
         message = f"{type_name}/{printable(task_id)} exists in state {added.state}"
         return TaskExists(message, state=added.state, hint=hint)
     if added.code is Added.BROKEN:
@@ -269,9 +267,8 @@ def _read(scope: Scope, type_name: str, raw_ids: list[bytes]) -> Verb[list[Task]
     return [task for task in tasks if task]
 
 
-def _ids(keys: TypeKeys, state: State | None, limit: int) -> Verb[list[bytes]]:
-    oldest = (0, limit - 1)
-    wanted: dict[str, tuple[str, ...]] = {
+def _indexes(keys: TypeKeys, state: State | None) -> tuple[str, ...]:
+    wanted: dict[State | None, tuple[str, ...]] = {
         # What was claimed early is leased, and still scheduled.
         State.SCHEDULED: (keys.leased, keys.due),
         State.RUNNING: (keys.leased,),
@@ -279,9 +276,24 @@ def _ids(keys: TypeKeys, state: State | None, limit: int) -> Verb[list[bytes]]:
         State.CANCELLED: (keys.done,),
         State.DEAD: (keys.dead,),
     }
-    indexes = wanted[state] if state else keys.indexes()
-    replies = yield Commands(tuple(("ZRANGE", index, *oldest) for index in indexes))
-    return list(dict.fromkeys(raw_id for reply in replies for raw_id in reply))
+    return wanted.get(state, keys.indexes())
+
+
+def _walk(
+    scope: Scope, type_name: str, index: str, state: State | None, limit: int
+) -> Verb[list[Task]]:
+    """Read an index page by page until `limit` tasks of the state are found, or it ends."""
+    found: list[Task] = []
+    start = 0
+    while len(found) < limit:
+        page = ("ZRANGE", index, start, start + _READ_AT_ONCE - 1)
+        (raw_ids,) = yield Commands((page,))
+        if not raw_ids:
+            break
+        tasks = yield from _read(scope, type_name, raw_ids)
+        found += [task for task in tasks if state is None or task.state is state]
+        start += _READ_AT_ONCE
+    return found[:limit]
 
 
 def _refused(type_name: str, task_id: str, state: str, verb: str, why: str) -> ScheduldError:

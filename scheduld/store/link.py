@@ -68,7 +68,7 @@ class AsyncLink:
 
     async def greet(self, format_key: str) -> ServerInfo:
         """Check server and format; raises Unreachable or Unsupported."""
-        return await self._drive(greet(format_key, self.server))
+        return await self._drive(greet(format_key, self.server), writes=False)
 
     async def run(self, call: Call[T]) -> T:
         """Carry one call out; raises Unreachable, OutcomeUnknown or what the call means."""
@@ -79,7 +79,8 @@ class AsyncLink:
 
     async def run_all(self, calls: Sequence[Call[Any]]) -> list[Any]:
         """Carry calls out in one exchange; errors of single calls stand among the results."""
-        return await self._drive(converse(calls, self.server, self.timeout_s * 1000))
+        conversation = converse(calls, self.server, self.timeout_s * 1000)
+        return await self._drive(conversation, writes=_any_writes(calls))
 
     async def commands(self, *commands: Command, writes: bool = False) -> list[Any]:
         """Send plain commands in one exchange; raises on the first error."""
@@ -90,14 +91,14 @@ class AsyncLink:
         """Close all connections."""
         await self._pool.disconnect()
 
-    async def _drive(self, conversation: Conversation[T]) -> T:
+    async def _drive(self, conversation: Conversation[T], *, writes: bool) -> T:
         replies: list[Any] | None = None
         while True:
             try:
                 commands = next(conversation) if replies is None else conversation.send(replies)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
-            replies = await self._exchange(commands, writes=True)
+            replies = await self._exchange(commands, writes=writes)
 
     async def _exchange(self, commands: list[Command], *, writes: bool) -> list[Any]:
         deadline = asyncio.get_running_loop().time() + self.timeout_s
@@ -164,7 +165,7 @@ class SyncLink:
 
     def greet(self, format_key: str) -> ServerInfo:
         """Check server and format; raises Unreachable or Unsupported."""
-        return self._drive(greet(format_key, self.server))
+        return self._drive(greet(format_key, self.server), writes=False)
 
     def run(self, call: Call[T]) -> T:
         """Carry one call out; raises Unreachable, OutcomeUnknown or what the call means."""
@@ -175,7 +176,8 @@ class SyncLink:
 
     def run_all(self, calls: Sequence[Call[Any]]) -> list[Any]:
         """Carry calls out in one exchange; errors of single calls stand among the results."""
-        return self._drive(converse(calls, self.server, self.timeout_s * 1000))
+        conversation = converse(calls, self.server, self.timeout_s * 1000)
+        return self._drive(conversation, writes=_any_writes(calls))
 
     def commands(self, *commands: Command, writes: bool = False) -> list[Any]:
         """Send plain commands in one exchange; raises on the first error."""
@@ -185,14 +187,14 @@ class SyncLink:
         """Close all connections."""
         self._pool.disconnect()
 
-    def _drive(self, conversation: Conversation[T]) -> T:
+    def _drive(self, conversation: Conversation[T], *, writes: bool) -> T:
         replies: list[Any] | None = None
         while True:
             try:
                 commands = next(conversation) if replies is None else conversation.send(replies)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
-            replies = self._exchange(commands, writes=True)
+            replies = self._exchange(commands, writes=writes)
 
     def _exchange(self, commands: list[Command], *, writes: bool) -> list[Any]:
         try:
@@ -224,6 +226,10 @@ class SyncLink:
             return connection.read_response()
         except (redis_errors.ResponseError, redis_errors.BusyLoadingError) as exc:
             return exc
+
+
+def _any_writes(calls: Sequence[Call[Any]]) -> bool:
+    return any(call.script.writes for call in calls)
 
 
 def _checked(replies: list[Any]) -> list[Any]:

@@ -28,6 +28,7 @@ class Script:
     sha: str
     keys: tuple[str, ...]
     args: tuple[str, ...]
+    writes: bool
 
 
 def read_lua(path: str) -> str:
@@ -65,4 +66,5 @@ def load(name: str) -> Script:
         sha=hashlib.sha1(source).hexdigest(),  # noqa: S324 - how Redis names scripts
         keys=declared(common, _KEY) + declared(text, _KEY),
         args=declared(common, _ARG) + declared(text, _ARG),
+        writes="no-writes" not in shebang,
     )

@@ -1,0 +1,203 @@
+"""`scheduld add`: one task, and the command to repeat where its outcome is unknown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduld.cli.common import COMMON, Common, Session, common, session
+from scheduld.cli.output import OutputLost, RepeatSafely, say, say_json
+from scheduld.cli.payloads import STDIN, Collected, collect
+from scheduld.cli.repeating import command_line, unknown
+from scheduld.errors import InvalidInput, OutcomeUnknown
+from scheduld.names import id_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from scheduld.client.adding import TaskSpec
+    from scheduld.model import OnConflict, Task
+
+_SHORT_PAYLOAD = 8192
+_OPEN = "the task may be stored or not"
+_EXAMPLES = """\b
+Examples:
+  scheduld add --type hello --now name=Ana
+  scheduld add --type hello --in 1h30m name=Ana tries:=3
+  scheduld add --type hello --at "2026-12-24 09:00" --timezone Europe/Madrid
+  scheduld add --type hello --at 2026-12-24T08:00Z --id xmas --on-conflict replace
+  scheduld add --type hello --payload '{"name": "Ana"}'
+  make-payload | scheduld add --type hello -
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The options of `add` as they were typed."""
+
+    type_name: str
+    entries: tuple[str, ...]
+    at: str | None
+    delay: str | None
+    now: bool
+    id: str | None
+    timezone: str | None
+    payload: str | None
+    payload_file: str | None
+    on_conflict: OnConflict
+    token: str | None
+    allow_past: bool
+    allow_unknown: bool
+
+
+@click.command("add", epilog=_EXAMPLES)
+@click.option("--type", "type_name", required=True, metavar="TYPE", help="Task type.")
+@click.option(
+    "--at",
+    metavar="WHEN",
+    help="2026-12-24T09:00[Z|+01:00], 'today|tomorrow 09:00', +1h30m or @SECONDS.",
+)
+@click.option("--in", "delay", metavar="DURATION", help="So long from now, such as 1h30m.")
+@click.option("--now", is_flag=True, help="At once; the default.")
+@click.option("--id", metavar="ID", help="Default: one is made.")
+@click.option("--timezone", metavar="ZONE", help="Zone of an --at without offset.")
+@click.option("--payload", metavar="JSON", help="A JSON object.")
+@click.option("--payload-file", metavar="FILE", help='File with a JSON object; "-" is stdin.')
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["error", "keep", "replace"]),
+    default="error",
+    help="What to do where the id is kept already, in any state; default: error.",
+)
+@click.option("--token", metavar="TOKEN", help="Name of this add: a repeat with it is safe.")
+@click.option("--allow-past", is_flag=True, help="Take an --at in the past: run at once.")
+@click.option("--allow-unknown", is_flag=True, help="Take a type that nobody knows yet.")
+@COMMON
+@click.argument("entries", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON | -]...")
+def add_command(**given: Any) -> None:
+    """Add a task.
+
+    KEY=VALUE puts a text into the payload, KEY:=JSON any JSON value, over what --payload,
+    --payload-file or - (stdin) say. Prints TYPE/ID, then when it is due.
+    """
+    _add(Given(**given))
+
+
+def _add(given: Given) -> None:
+    if (given.at is not None) + (given.delay is not None) + given.now > 1:
+        raise InvalidInput("--at, --in and --now exclude each other", hint="give one of them")
+    if given.token is not None and (fault := id_fault(given.token)):
+        raise InvalidInput(f"--token {fault}", hint="the rules of an id, up to 64 characters")
+    with session() as opened:
+        zone = given.timezone or opened.settings.timezone
+        due = _due(given, zone)
+        collected = collect(given.entries, given.payload, given.payload_file)
+        spec = _spec(given, due, collected.payload)
+        command = _repeat(given, common(), spec, collected)
+        task = _sent(opened, given, spec, command)
+        _tell(task, zone, common(), known_now=due is None and given.delay is None)
+
+
+def _due(given: Given, zone: str | None) -> datetime | str | None:
+    """Read --at once: a repeat, maybe tomorrow, must mean the same instant."""
+    from scheduld.duration import parse_duration_ms
+    from scheduld.when import load_zone, parse_when
+
+    if given.timezone is not None:
+        load_zone(given.timezone)
+    if given.delay is not None:
+        parse_duration_ms(given.delay, what="--in")
+    if given.at is None:
+        return None
+    instant = parse_when(given.at, timezone=zone, allow_past=given.allow_past)
+    # "+5m" goes on as a text: it counts on the server's clock, as --in does.
+    return given.at if given.at.strip().startswith("+") else instant
+
+
+def _spec(given: Given, due: datetime | str | None, payload: dict[str, Any]) -> TaskSpec:
+    from scheduld.client.adding import TaskSpec
+
+    return TaskSpec(
+        payload=payload, at=due, delay=given.delay, id=given.id, token=given.token
+    ).named()
+
+
+def _sent(opened: Session, given: Given, spec: TaskSpec, command: str) -> Task:
+    try:
+        return opened.client.schedule(
+            given.type_name,
+            spec.payload,
+            at=spec.at,
+            delay=spec.delay,
+            id=spec.id,
+            on_conflict=given.on_conflict,
+            token=spec.token,
+            timezone=opened.settings.timezone if given.timezone is None else given.timezone,
+            allow_unknown=given.allow_unknown,
+            allow_past=given.allow_past,
+        )
+    except OutcomeUnknown as exc:
+        raise RepeatSafely(unknown(exc.message, _OPEN, common()), command) from None
+    except KeyboardInterrupt:
+        # Whether it was sent cannot be told from here, and a script must not guess.
+        lost = "interrupted before Redis answered"
+        raise RepeatSafely(unknown(lost, _OPEN, common()), command) from None
+
+
+def _repeat(given: Given, said: Common, spec: TaskSpec, collected: Collected) -> str:
+    """Write a command line that means the same add, and so stores nothing twice."""
+    options = {
+        "--type": given.type_name,
+        "--at": _at_text(spec.at),
+        "--in": given.delay,
+        "--now": given.now,
+        "--id": spec.id,
+        "--token": spec.token,
+        "--on-conflict": given.on_conflict,
+        "--allow-past": given.allow_past,
+        "--allow-unknown": given.allow_unknown,
+    }
+    text = json.dumps(collected.payload)
+    if collected.from_stdin and len(text) <= _SHORT_PAYLOAD:
+        return command_line("add", {**options, "--payload": text}, said, [])
+    options |= {"--payload": given.payload, "--payload-file": given.payload_file}
+    dashed = any(entry.startswith("-") and entry != STDIN for entry in given.entries)
+    return command_line("add", options, said, ["--", *given.entries] if dashed else given.entries)
+
+
+def _at_text(at: datetime | str | None) -> str | None:
+    if at is None or isinstance(at, str):
+        return at
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _tell(task: Task, zone: str | None, said: Common, *, known_now: bool) -> None:
+    try:
+        if said.json:
+            say_json(task.to_dict())
+        else:
+            say("\n".join(_lines(task, zone, known_now=known_now)))
+    except OutputLost as exc:
+        message = f"{task.ref} is stored, but {exc.message}"
+        raise OutputLost(message, hint="do not add it again") from None
+
+
+def _lines(task: Task, zone: str | None, *, known_now: bool) -> Iterator[str]:
+    from scheduld.clock import wall_ms
+    from scheduld.when import describe
+
+    # As it is, for scripts: an id has no control characters, they were refused.
+    yield task.ref
+    if not task.created:
+        yield f"kept: it exists in state {task.state}, and nothing was changed"
+    due_ms = task.due_ms
+    if task.created and task.successor:
+        due_ms = task.successor["due_ms"]
+        yield "it runs now; the new task takes over when that run ends"
+    if due_ms is not None:
+        now_ms = due_ms if known_now and task.created else wall_ms()
+        yield f"due {describe(due_ms, zone, now_ms)}"

@@ -1,0 +1,163 @@
+"""`check`, `run` and `version`: the commands around the daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduld.cli.common import CONFIG, JSON, REDIS_URL, common
+from scheduld.cli.output import note, say, say_json, shell_words
+from scheduld.errors import ConfigError, InvalidInput, ScheduldError
+from scheduld.names import printable
+from scheduld.version import __version__
+
+if TYPE_CHECKING:
+    from scheduld.config.settings import Config
+
+_CHECK_EXAMPLES = """\b
+Examples:
+  scheduld check
+  scheduld check --config /etc/scheduld/scheduld.toml --json
+"""
+_RUN_EXAMPLES = """\b
+Examples:
+  scheduld run
+  scheduld run --config /etc/scheduld/scheduld.toml
+"""
+
+
+@click.command("check", epilog=_CHECK_EXAMPLES)
+@CONFIG
+@REDIS_URL
+@JSON
+def check_command() -> None:
+    """Check the config file and every handler.
+
+    Redis is not needed. Handlers are found among the installed packages, then in the current
+    folder. Prints every problem with its file and line.
+    """
+    try:
+        config = _loaded()
+    except ConfigError as exc:
+        if not common().json:
+            _print_problems(exc)
+        else:
+            say_json({"ok": False, "problems": [asdict(problem) for problem in exc.problems]})
+        click.get_current_context().exit(exc.exit_code)
+    if common().json:
+        say_json({"ok": True, "problems": []})
+    else:
+        count = len(config.types)
+        say(f"OK: {printable(config.path or '')}, {count} type{'' if count == 1 else 's'}")
+
+
+@click.command("run", epilog=_RUN_EXAMPLES)
+@click.argument("extra", nargs=-1, metavar="")
+@CONFIG
+@REDIS_URL
+def run_command(extra: tuple[str, ...]) -> None:
+    """Run the daemon in the foreground.
+
+    It ends at SIGTERM or Ctrl-C. Handlers are found among the installed packages, then in the
+    current folder.
+    """
+    if extra:
+        raise _not_a_task(extra[0])
+    ctx = click.get_current_context()
+    try:
+        config = _loaded()
+    except ConfigError as exc:
+        _print_problems(exc)
+        ctx.exit(exc.exit_code)
+    from scheduld.daemon import serve
+
+    if "NOTIFY_SOCKET" not in os.environ:
+        _tell_how_to_add(config)
+    ctx.exit(serve(config))
+
+
+def _tell_how_to_add(config: Config) -> None:
+    given = common().config
+    words = ["scheduld", "add", *(["--config", given] if given else [])]
+    words += ["--type", next(iter(config.types)), "--now"]
+    note(f"scheduld: add a task from a second terminal: {shell_words(words)}")
+
+
+def _not_a_task(text: str) -> InvalidInput:
+    hint = "see scheduld run --help"
+    if "/" in text:
+        hint = (
+            f"did you mean to run one task? Add it with --now, or if it has ended: "
+            f"scheduld requeue {printable(text[:60])}"
+        )
+    return InvalidInput(
+        f"run starts the daemon and takes no task, such as {text[:60]!r}", hint=hint
+    )
+
+
+def _loaded() -> Config:
+    """Load the config and check its handlers."""
+    from scheduld import registry
+    from scheduld.config.load import load
+
+    _make_current_folder_importable()
+    said = common()
+    # A module that prints while it is imported must not be taken for our output.
+    with contextlib.redirect_stdout(sys.stderr):
+        config = load(said.config, redis_url=said.redis_url, check_handlers=registry.check)
+    for text in config.notes:
+        note(f"scheduld: {printable(text)}")
+    return config
+
+
+def _make_current_folder_importable() -> None:
+    # Last, not first: a file called json.py or redis.py there must not replace the real one.
+    with contextlib.suppress(OSError):  # the folder was removed
+        folder = os.getcwd()
+        if folder not in sys.path and "" not in sys.path:
+            sys.path.append(folder)
+
+
+def _print_problems(error: ConfigError) -> None:
+    for problem in error.problems:
+        note(printable(str(problem)))
+    if error.hint:
+        note(f"scheduld: {error.hint}")
+
+
+@click.command("version")
+@JSON
+def version_command() -> None:
+    """Tell the versions in use."""
+    told = {
+        "scheduld": __version__,
+        "python": platform.python_version(),
+        "redis_py": metadata.version("redis"),
+        "embedded_server": _server(),
+    }
+    if common().json:
+        say_json(told)
+        return
+    say("\n".join(f"{name.replace('_', '-'):15}  {text}" for name, text in told.items()))
+
+
+def _server() -> str | None:
+    """Tell which program `redis_url = "embedded"` would start; None if there is none."""
+    from scheduld.store.launch import server_binary
+
+    try:
+        program = str(server_binary())
+        run = subprocess.run(  # noqa: S603 - the program that the daemon would run
+            [program, "--version"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (ScheduldError, OSError, subprocess.TimeoutExpired):
+        return None
+    return printable(f"{run.stdout.strip()} ({program})")

@@ -1,0 +1,118 @@
+"""`list`, `show` and `stats`: what is stored, for people and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduld.cli import telling
+from scheduld.cli.common import COMMON, common, reading, session
+from scheduld.cli.output import note, say, say_json, table
+
+if TYPE_CHECKING:
+    from scheduld.client.verbs import TypeStats
+    from scheduld.model import Task
+
+_LIST_EXAMPLES = """\b
+Examples:
+  scheduld list
+  scheduld list --type hello --state dead --limit 20
+  scheduld list --json | jq -r .id
+"""
+_SHOW_EXAMPLES = """\b
+Examples:
+  scheduld show hello/welcome-42
+  scheduld show welcome-42 --json
+"""
+_STATS_EXAMPLES = """\b
+Examples:
+  scheduld stats
+  scheduld stats --type hello --json
+"""
+
+
+@click.command("list", epilog=_LIST_EXAMPLES)
+@click.option("--type", "type_name", metavar="TYPE", help="Of this type only.")
+@click.option(
+    "--state", metavar="STATE", help="In this state only: scheduled running done cancelled dead."
+)
+@click.option(
+    "--limit", type=int, default=100, metavar="N", help="At most so many of each type; default 100."
+)
+@COMMON
+def list_command(type_name: str | None, state: str | None, limit: int) -> None:
+    """List tasks, the earliest first.
+
+    With --json one object a line.
+    """
+    with session() as opened, reading():
+        tasks = opened.client.list(type_name, state=state, limit=limit)
+        zone = opened.settings.timezone
+    if common().json:
+        for task in tasks:
+            say_json(task.to_dict())
+    else:
+        _print_tasks(tasks, zone)
+    for name, count in Counter(task.type for task in tasks).items():
+        if count >= limit:
+            note(f"only the first {limit} of type {name} are shown; --limit shows more")
+
+
+def _print_tasks(tasks: list[Task], zone: str | None) -> None:
+    from scheduld.clock import wall_ms
+
+    if not tasks:
+        note("no tasks")
+        return
+    now_ms = wall_ms()
+    rows = [telling.row(task, zone, now_ms) for task in tasks]
+    say(table(("TASK", "STATE", "DUE", "WHAT"), rows))
+
+
+@click.command("show", epilog=_SHOW_EXAMPLES)
+@click.argument("ref", metavar="TYPE/ID")
+@COMMON
+def show_command(ref: str) -> None:
+    """Tell all about one task.
+
+    TYPE/ID, or an ID that only one type has.
+    """
+    with session() as opened, reading():
+        task = opened.client.get(*opened.task_named(ref))
+        zone = opened.settings.timezone
+    if common().json:
+        say_json(task.to_dict())
+        return
+    from scheduld.clock import wall_ms
+
+    say("\n".join(telling.story(task, zone, wall_ms())))
+
+
+@click.command("stats", epilog=_STATS_EXAMPLES)
+@click.option("--type", "type_name", metavar="TYPE", help="Of this type only.")
+@COMMON
+def stats_command(type_name: str | None) -> None:
+    """Count the tasks of each type by state.
+
+    "done" counts the cancelled ones as well. With --json one object a line, with counters of
+    all events since the type was first used.
+    """
+    with session() as opened, reading():
+        stats = opened.client.stats(type_name)
+    if common().json:
+        for one in stats:
+            say_json(_stats_dict(one))
+    elif stats:
+        head = ("TYPE", "SCHEDULED", "RUNNING", "DONE", "DEAD", "NEXT DUE")
+        say(table(head, [telling.stats_row(one) for one in stats]))
+    else:
+        note("no task types are known here yet")
+
+
+def _stats_dict(stats: TypeStats) -> dict[str, Any]:
+    from scheduld.model import iso
+
+    return {**dataclasses.asdict(stats), "next_due": iso(stats.next_due_ms)}

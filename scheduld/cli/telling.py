@@ -1,0 +1,140 @@
+"""Tasks in words: pure functions from what is stored to lines for people."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from scheduld.duration import in_words
+from scheduld.model import State
+from scheduld.names import printable
+from scheduld.when import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scheduld.client.verbs import TypeStats
+    from scheduld.model import Task
+
+_ENDED = (State.DONE, State.CANCELLED, State.DEAD)
+_LONGEST_CELL = 60
+
+
+def story(task: Task, zone: str | None, now_ms: int) -> list[str]:
+    """Tell a task at `now_ms`, instants in its zone or in `zone`; one line each, all escaped."""
+    facts = [(label, text) for label, text in _facts(task, zone, now_ms) if text]
+    width = max((len(label) for label, _ in facts), default=0)
+    lines = [f"{task.ref} {_headline(task, now_ms)}"]
+    lines += [f"  {label:{width}}  {text}" for label, text in facts]
+    lines += [f"    | {line}" for line in _traceback(task)]
+    return [printable(line) for line in lines]
+
+
+def row(task: Task, zone: str | None, now_ms: int) -> tuple[str, str, str, str]:
+    """Tell a task in the cells of a list: task, state, due, what happens or happened."""
+    due = ""
+    if task.due_ms is not None:
+        # Without the distance, which the last cell tells, and without the second clock.
+        due = describe(task.due_ms, task.timezone or zone, now_ms).split(", ")[0].split(" (")[0]
+    return task.ref, task.state.value, due, _shortened(_what(task, now_ms))
+
+
+def stats_row(stats: TypeStats) -> tuple[str, ...]:
+    """Tell the counts of a type in the cells of a table."""
+    counts = (stats.scheduled, stats.running, stats.done, stats.dead)
+    due = stats.next_due_ms
+    next_due = "" if due is None else describe(due, None, stats.now_ms)
+    return (stats.type, *map(str, counts), next_due)
+
+
+def _headline(task: Task, now_ms: int) -> str:
+    if task.state is State.RUNNING:
+        return f"is running{_since(task, now_ms)}"
+    if task.state is State.DEAD:
+        return "is dead: it is not tried again"
+    if task.state is State.SCHEDULED and task.failed:
+        return f"is scheduled to be tried again, after {_count(task.failed, 'failed run')}"
+    return f"is {task.state.value}"
+
+
+def _facts(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
+    known = task.timezone or zone
+
+    def moment(ms: int | None) -> str:
+        return "" if ms is None else describe(ms, known, now_ms)
+
+    yield "due", moment(task.due_ms)
+    yield "added", moment(task.added_ms)
+    yield "payload", "cannot be read" if task.payload is None else _text(task.payload)
+    yield "attempt", "" if task.attempt is None else str(task.attempt)
+    yield "failed", _count(task.failed, "run") if task.failed else ""
+    yield "given back", _count(task.releases, "time") + ", by a stop" if task.releases else ""
+    yield "interrupted", _interrupted(task)
+    yield "owner", task.owner or ""
+    yield "started", moment(task.started_ms)
+    yield "ended", moment(task.finished_ms)
+    yield "outcome", task.outcome or ""
+    yield "result", "" if task.result is None else _text(task.result)
+    yield "progress", "" if task.progress is None else _text(task.progress)
+    yield "every", task.every or ""
+    yield "until", task.until or ""
+    yield "schedule", task.schedule or ""
+    yield "successor", _successor(task, moment)
+    yield "last error", error_text(task)
+
+
+def _successor(task: Task, moment: Any) -> str:
+    if not task.successor:
+        return ""
+    due, payload = task.successor.get("due_ms"), task.successor.get("payload")
+    return f"takes over when this run ends: due {moment(due)}, payload {_text(payload)}"
+
+
+def _interrupted(task: Task) -> str:
+    if not task.interruptions:
+        return ""
+    return _count(task.interruptions, "time") + ", its lease ran out"
+
+
+def error_text(task: Task) -> str:
+    """Tell the last error of a task; foreign writers may have left anything there."""
+    error: object = task.error
+    if not error:
+        return ""
+    if not isinstance(error, dict):
+        return _text(error)
+    parts = [error.get("kind"), error.get("message")]
+    return ": ".join(str(part) for part in parts if part)
+
+
+def _traceback(task: Task) -> list[str]:
+    error: object = task.error
+    text = error.get("traceback") if isinstance(error, dict) else None
+    return text.rstrip("\n").split("\n") if isinstance(text, str) else []
+
+
+def _what(task: Task, now_ms: int) -> str:
+    if task.state is State.RUNNING:
+        return f"attempt {task.attempt}{_since(task, now_ms)}"
+    if task.state in _ENDED:
+        ended = "" if task.finished_ms is None else in_words(task.finished_ms - now_ms)
+        return ": ".join(part for part in (ended, error_text(task)) if part)
+    due = "" if task.due_ms is None else in_words(task.due_ms - now_ms)
+    due = f"due {due}" if due.endswith("ago") else due
+    return f"{due}, {_count(task.failed, 'failed run')}" if task.failed else due
+
+
+def _since(task: Task, now_ms: int) -> str:
+    return "" if task.started_ms is None else f", started {in_words(task.started_ms - now_ms)}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 3] + "..."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
