@@ -87,7 +87,9 @@ def run_command(extra: tuple[str, ...]) -> None:
 def _tell_how_to_add(config: Config) -> None:
     given = common().config
     words = ["scheduld", "add", *(["--config", given] if given else [])]
-    words += ["--type", next(iter(config.types)), "--now"]
+    first = next(iter(config.types.values()))
+    words += ["--type", first.name, "--now"]
+    words += ["message=Hello"] if first.handler == "log" else []
     note(f"scheduld: add a task from a second terminal: {shell_words(words)}")
 
 

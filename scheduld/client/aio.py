@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from scheduld.client.adding import TaskSpec
@@ -171,18 +172,27 @@ class AsyncClient:
             except ScheduldError as error:
                 pause = patience.pause_s(error)
             await asyncio.sleep(pause)
+            if self._membership is not None:
+                # The embedded server may have been killed; it is ours to start again.
+                with suppress(ScheduldError):
+                    await asyncio.to_thread(self._membership.ensure, wait_s=self._wait_s)
 
     async def _drive(self, link: AsyncLink, verb: Verb[T]) -> T:
-        results: list[Any] | None = None
+        results: Any = None
+        error: ScheduldError | None = None
         while True:
             try:
-                step = next(verb) if results is None else verb.send(results)
+                step = verb.throw(error) if error else verb.send(results)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
-            if isinstance(step, Commands):
-                results = await link.commands(*step.commands)
-            else:
-                results = await link.run_all(step)
+            error = None
+            try:
+                if isinstance(step, Commands):
+                    results = await link.commands(*step.commands)
+                else:
+                    results = await link.run_all(step)
+            except ScheduldError as exc:
+                error = exc
 
     async def _connected(self) -> AsyncLink:
         async with self._opening:

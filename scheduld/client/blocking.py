@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from scheduld.client.adding import TaskSpec
@@ -172,18 +173,27 @@ class Client:
             except ScheduldError as error:
                 pause = patience.pause_s(error)
             time.sleep(pause)
+            if self._membership is not None:
+                # The embedded server may have been killed; it is ours to start again.
+                with suppress(ScheduldError):
+                    self._membership.ensure(wait_s=self._wait_s)
 
     def _drive(self, link: SyncLink, verb: Verb[T]) -> T:
-        results: list[Any] | None = None
+        results: Any = None
+        error: ScheduldError | None = None
         while True:
             try:
-                step = next(verb) if results is None else verb.send(results)
+                step = verb.throw(error) if error else verb.send(results)
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
-            if isinstance(step, Commands):
-                results = link.commands(*step.commands)
-            else:
-                results = link.run_all(step)
+            error = None
+            try:
+                if isinstance(step, Commands):
+                    results = link.commands(*step.commands)
+                else:
+                    results = link.run_all(step)
+            except ScheduldError as exc:
+                error = exc
 
     def _connected(self) -> SyncLink:
         with self._opening:

@@ -59,5 +59,14 @@ def _client() -> Client:
     with _lock:
         if key not in _clients:
             _clients[key] = Client()
-            atexit.register(_clients[key].close)
         return _clients[key]
+
+
+def close_all() -> None:
+    """Close the clients of this process; the next call makes a new one."""
+    with _lock:
+        for key in [key for key in _clients if key[0] == os.getpid()]:
+            _clients.pop(key).close()
+
+
+atexit.register(close_all)

@@ -97,9 +97,13 @@ def schedule(
     results: list[Task | ScheduldError] = []
     for chunk in _chunks(tasks):
         call = calls.add(scope.caller, scope.type(type_name), chunk, on_conflict=on_conflict)
-        (answer,) = yield [call]
+        try:
+            (answer,) = yield [call]
+        except OutcomeUnknown as error:
+            error.task_id, error.token = decode_id(chunk[0].raw_id), chunk[0].token
+            raise
         if isinstance(answer, ScheduldError):
-            raise _named(answer, chunk[0])
+            raise answer
         for task, added in zip(chunk, answer, strict=True):
             results.append((yield from _outcome(scope, type_name, task, added)))
     return results
@@ -225,12 +229,6 @@ def _chunks(tasks: Sequence[NewTask]) -> Iterator[list[NewTask]]:
         size += len(task.payload)
     if chunk:
         yield chunk
-
-
-def _named(error: ScheduldError, task: NewTask) -> ScheduldError:
-    if isinstance(error, OutcomeUnknown):
-        error.task_id, error.token = decode_id(task.raw_id), task.token
-    return error
 
 
 def _outcome(
