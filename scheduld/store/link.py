@@ -116,24 +116,25 @@ class AsyncLink:
             raise Interrupted(exc, sent=False) from None
 
     async def _talk(self, connection: Any, commands: list[Command], deadline: float) -> list[Any]:
+        is_good = False
         try:
             async with asyncio.timeout_at(deadline):
                 packed = connection.pack_commands(commands)
                 await connection.send_packed_command(packed, check_health=False)
                 replies = [await self._reply(connection) for _ in commands]
+            is_good = not any(drops_connection(reply) for reply in replies)
+            return replies
         except _LOST as exc:
             raise Interrupted(exc, sent=True) from None
-        else:
-            if any(drops_connection(reply) for reply in replies):
-                await connection.disconnect()
-            return replies
         finally:
-            # A connection that was left in the middle has been closed by redis-py.
+            if not is_good:
+                await connection.disconnect(nowait=True)
             await self._pool.release(connection)
 
     async def _reply(self, connection: Any) -> Any:
         try:
-            return await connection.read_response()
+            # LOADING is an answer: more may follow it, redis-py would hang up.
+            return await connection.read_response(disconnect_on_error=False)
         except (redis_errors.ResponseError, redis_errors.BusyLoadingError) as exc:
             return exc
 
@@ -207,23 +208,22 @@ class SyncLink:
             connection = self._pool.get_connection()  # type: ignore[no-untyped-call]
         except (*_LOST, redis_errors.RedisError) as exc:
             raise Interrupted(exc, sent=False) from None
+        is_good = False
         try:
             connection.send_packed_command(connection.pack_commands(commands), check_health=False)
             replies = [self._reply(connection) for _ in commands]
-            if any(drops_connection(reply) for reply in replies):
-                connection.disconnect()
+            is_good = not any(drops_connection(reply) for reply in replies)
             return replies
         except _LOST as exc:
             raise Interrupted(exc, sent=True) from None
-        except BaseException:
-            connection.disconnect()
-            raise
         finally:
+            if not is_good:
+                connection.disconnect()
             self._pool.release(connection)  # type: ignore[no-untyped-call]
 
     def _reply(self, connection: Any) -> Any:
         try:
-            return connection.read_response()
+            return connection.read_response(disconnect_on_error=False)
         except (redis_errors.ResponseError, redis_errors.BusyLoadingError) as exc:
             return exc
 

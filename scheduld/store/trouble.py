@@ -73,6 +73,9 @@ def from_reply(reply: redis_errors.RedisError) -> ScheduldError:
 def from_interruption(stop: Interrupted, *, writes: bool) -> ScheduldError:
     """Explain a lost connection; only a write that was sent leaves its outcome open."""
     cause = stop.cause
+    if isinstance(cause.__cause__, redis_errors.RedisError):
+        # How redis-py's asyncio side tells what the server answered to a greeting.
+        cause = cause.__cause__
     if isinstance(cause, redis_errors.AuthenticationError | redis_errors.ResponseError):
         return from_reply(cause)
     if isinstance(cause, redis_errors.BusyLoadingError):

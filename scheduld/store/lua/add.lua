@@ -41,6 +41,7 @@ local function meet(id, at, payload, token)
     return {on_conflict == 'keep' and 4 or 5, known_due, state}
   end
   if state == 'running' then
+    redis.call('ZREM', due, id)
     redis.call('HSET', prefix .. id, 'next', int(at), 'next_payload', payload, 'next_token', token)
     note('replaced', id)
     return {3, int(at), state}
@@ -60,7 +61,7 @@ for index = 1, count do
   local id, at, delay = ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]
   local payload, token = ARGV[from + 4], ARGV[from + 5]
   at = at ~= '' and tonumber(at) or now + tonumber(delay)
-  if redis.call('EXISTS', KEYS[6 + index]) == 0 and not redis.call('ZSCORE', due, id) then
+  if redis.call('EXISTS', KEYS[6 + index]) == 0 and not is_indexed(id) then
     write(id, at, payload, token)
     note('added', id)
     rows[index] = {1, int(at), 'scheduled'}

@@ -8,12 +8,11 @@
 -- Returns {0, now µs, codes}: 0 whole, 1 hash without index, 2 index without hash
 --         {-1, now µs} too late
 --
--- @include type events ends
+-- @include type events ends state
 local mend, count = ARGV[7], tonumber(ARGV[8])
 
 local function fault_of(id)
-  local indexed = redis.call('ZSCORE', due, id) or redis.call('ZSCORE', leased, id)
-    or redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)
+  local indexed = is_indexed(id)
   local kind = redis.call('TYPE', prefix .. id).ok
   if kind == 'hash' then
     return indexed and 0 or 1
@@ -30,9 +29,6 @@ for index = 1, count do
   if mend == '1' and fault == 1 then
     bury(id, '{"kind":"no_index","message":"the hash was in no index"}', 'no_index: in no index')
   elseif mend == '1' and fault == 2 then
-    redis.call('ZREM', due, id)
-    redis.call('ZREM', leased, id)
-    redis.call('ZREM', done, id)
     bury(id, '{"kind":"no_hash","message":"the id was in an index without a hash"}',
       'no_hash: in an index without a hash')
   end

@@ -14,8 +14,6 @@ local task, id = KEYS[7], ARGV[7]
 local state = state_of(id)
 local code = 3
 if state == 'scheduled' or state == 'early' then
-  redis.call('ZREM', due, id)
-  redis.call('ZREM', leased, id)
   -- Without the fence a claim made early cannot start it, nor a late verdict undo this.
   redis.call('HDEL', task, 'fence', 'error')
   end_cancelled(id)

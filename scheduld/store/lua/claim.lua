@@ -39,10 +39,10 @@ if tonumber(sequence) == last_sequence then
 else
   recover(tonumber(bound), lease, tonumber(max_interruptions), 20)
   local known = redis.call('HMGET', meta, 'fence', 'lease')
-  fence = int(math.max((tonumber(known[1]) or 0) + 1, now_us))
+  fence = int(math.max((number(known[1]) or 0) + 1, now_us))
   rows, ids = take(tonumber(want), tonumber(early), tonumber(lead), lease, fence)
   if #rows > 0 then
-    redis.call('HSET', meta, 'fence', fence, 'lease', int(math.max(tonumber(known[2]) or 0, lease)))
+    redis.call('HSET', meta, 'fence', fence, 'lease', int(math.max(number(known[2]) or 0, lease)))
   end
   redis.call('SET', record, sequence .. '\n' .. cmsgpack.pack({fence, unpack(ids)}), 'PX', int(lease * 2))
 end

@@ -9,23 +9,25 @@
 --                             because by the server's clock it is not due yet
 --         {-1, now µs} too late
 --
--- @include type events
+-- @include type events ends
 local lead, count = tonumber(ARGV[7]), tonumber(ARGV[8])
 
 local codes = {}
 for index = 1, count do
   local id, fence = ARGV[7 + index * 2], ARGV[8 + index * 2]
   local key = prefix .. id
-  local task = redis.pcall('HMGET', key, 'fence', 'early', 'started')
+  local task = redis.pcall('HMGET', key, 'fence', 'early', 'next')
   if task.err or task[1] ~= fence or not redis.call('ZSCORE', leased, id) then
     codes[index] = 2
   elseif not task[2] then
     -- Repeated: the answer of the first call was lost.
     codes[index] = 1
-  elseif tonumber(task[2]) > now + lead then
+  elseif (number(task[2]) or now) > now + lead then
     redis.call('ZREM', leased, id)
-    redis.call('HDEL', key, 'early', 'fence')
-    set_due(id, tonumber(task[2]))
+    if not hand_over(id, redis.call('ZSCORE', due, id), task[3]) then
+      redis.call('HDEL', key, 'early', 'fence')
+      set_due(id, number(task[2]))
+    end
     codes[index] = 3
   else
     redis.call('HDEL', key, 'early')

@@ -1,5 +1,8 @@
 -- The ways a task leaves due and leased, apart from being claimed.
 local function bury(id, error_json, reason)
+  redis.call('ZREM', due, id)
+  redis.call('ZREM', leased, id)
+  redis.call('ZREM', done, id)
   redis.call('ZADD', dead, now, id)
   redis.pcall('HSET', prefix .. id, 'outcome', 'dead', 'error', error_json)
   note('dead', id, reason)
@@ -7,9 +10,12 @@ end
 
 local function end_cancelled(id)
   local key = prefix .. id
+  redis.call('ZREM', due, id)
+  redis.call('ZREM', leased, id)
+  redis.call('ZREM', dead, id)
   redis.call('ZADD', done, now, id)
   redis.call('HSET', key, 'outcome', 'cancelled')
-  redis.call('HDEL', key, 'cancel', 'early', 'settled')
+  redis.call('HDEL', key, 'cancel', 'early', 'settled', 'next', 'next_payload', 'next_token')
   note('cancelled', id)
 end
 
@@ -18,11 +24,11 @@ local function promote(id, at)
   local key = prefix .. id
   local new = redis.call('HMGET', key, 'next_payload', 'next_token')
   redis.call('DEL', key)
-  redis.call('HSET', key, 'payload', new[1])
+  redis.call('HSET', key, 'payload', new[1] or '{}')
   if new[2] and new[2] ~= '' and new[2] ~= id then
     redis.call('HSET', key, 'token', new[2])
   end
-  set_due(id, tonumber(at))
+  set_due(id, number(at) or now)
   note('succeeded', id)
 end
 
@@ -30,11 +36,28 @@ end
 local function reborn(id)
   local key = prefix .. id
   local payload = redis.call('HGET', key, 'payload')
-  redis.call('DEL', key)
-  if payload then
-    redis.call('HSET', key, 'payload', payload)
-  else
-    redis.call('HSET', key, 'payload', '{}')
+  if redis.call('DEL', key) == 1 then
+    redis.call('HSET', key, 'payload', payload or '{}')
   end
   note('succeeded', id)
+end
+
+-- A run is over: what waits for its end takes the id. Answers whether there was anything.
+-- again: score in due, if the id is there; newer than what is kept in the hash (next_at).
+local function hand_over(id, again, next_at)
+  if again then
+    reborn(id)
+  elseif next_at then
+    promote(id, next_at)
+  end
+  return again or next_at
+end
+
+local function count_up(key, field)
+  local counted = redis.pcall('HINCRBY', key, field, 1)
+  if type(counted) == 'table' then
+    redis.call('HSET', key, field, 1)
+    return 1
+  end
+  return counted
 end

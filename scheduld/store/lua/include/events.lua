@@ -35,7 +35,7 @@ local function write_events()
         ids[#ids + 1] = '+' .. (ids.count - shown_ids)
       end
       groups[index] = table.concat(ids, ' ')
-      redis.call('HINCRBY', meta, 'n:' .. kind, ids.count)
+      redis.pcall('HINCRBY', meta, 'n:' .. kind, ids.count)
     end
     local entry = {'e', table.concat(kinds, ' '), 'ids', table.concat(groups, '\n'), 'node', node}
     if #reasons > 0 then

@@ -5,39 +5,43 @@
 -- renew before anything is taken from them.
 local function give_back(id, max_interruptions)
   local key = prefix .. id
-  local task = redis.pcall('HMGET', key, 'early', 'cancel', 'next', 'interruptions', 'due')
-  redis.call('ZREM', leased, id)
+  local task = redis.pcall('HMGET', key, 'early', 'cancel', 'next', 'due')
   if task.err then
     bury(id, '', 'wrong_type: the key of the task does not hold a hash')
     return
   end
-  local again = redis.call('ZSCORE', due, id)
-  if task[1] then
-    redis.call('HDEL', key, 'early')
-    set_due(id, tonumber(again or task[1]))
-  elseif task[3] then
+  redis.call('ZREM', leased, id)
+  local early, again = task[1], redis.call('ZSCORE', due, id)
+  if not early and (again or task[3]) then
     note('lost', id)
-    promote(id, task[3])
-  elseif again then
-    note('lost', id)
-    reborn(id)
+  end
+  if hand_over(id, again, task[3]) then
+    return
+  end
+  if early then
+    -- It never ran: nothing to count, and no verdict to wait for.
+    redis.call('HDEL', key, 'early', 'fence')
+    set_due(id, number(early) or now)
   elseif task[2] then
     end_cancelled(id)
+  elseif redis.call('EXISTS', key) == 0 then
+    bury(id, '{"kind":"no_hash","message":"the hash of the task was removed while it ran"}',
+      'no_hash: removed while it ran')
   else
-    local lost = redis.call('HINCRBY', key, 'interruptions', 1)
+    local lost = count_up(key, 'interruptions')
     if lost >= max_interruptions then
       local words = 'the worker was lost in ' .. lost .. ' runs'
       bury(id, '{"kind":"interrupted","message":"' .. words .. '"}', 'interrupted: ' .. words)
     else
       note('lost', id)
-      set_due(id, tonumber(task[5]) or now)
+      set_due(id, number(task[4]) or now)
     end
   end
 end
 
 local function recover(bound, lease, max_interruptions, limit)
   -- Behind a backward step of the clock a lease would last for as long as the step was.
-  local longest = math.max(lease, tonumber(redis.call('HGET', meta, 'lease')) or 0)
+  local longest = math.max(lease, number(redis.call('HGET', meta, 'lease')) or 0)
   local beyond = redis.call('ZRANGEBYSCORE', leased, '(' .. int(now + 2 * longest), '+inf',
     'LIMIT', 0, limit)
   for _, id in ipairs(beyond) do

@@ -9,8 +9,9 @@ local function replay(record, lease)
       'failed', 'releases', 'interruptions')
     if not task.err and task[1] == fence and redis.call('ZSCORE', leased, id) then
       redis.call('ZADD', leased, int(now + lease), id)
-      rows[#rows + 1] = {id, task[2], task[3], task[4] or task[5] or int(now), task[4] and 1 or 0,
-        task[6] or 0, task[7] or 0, task[8] or 0}
+      rows[#rows + 1] = {id, task[2], int(number(task[3]) or now),
+        int(number(task[4] or task[5]) or now), task[4] and 1 or 0,
+        number(task[6]) or 0, number(task[7]) or 0, number(task[8]) or 0}
     end
   end
   return rows, fence

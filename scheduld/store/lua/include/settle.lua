@@ -22,20 +22,18 @@ local function settle(id, fence, kind, ms, detail, reason, counted)
       again = nil
     end
   end
-  if task[4] then
+  local early = task[4]
+  if not early and (again or task[6]) then
+    note(kind, id, reason ~= '' and reason or nil)
+  end
+  if hand_over(id, again, task[6]) then
+    return 1
+  end
+  if early then
     -- Claimed early and never started: back as it was, nothing to count.
     redis.call('HDEL', key, 'early')
-    set_due(id, tonumber(again or task[4]))
-    return 1
-  end
-  if task[6] then
-    note(kind, id, reason ~= '' and reason or nil)
-    promote(id, task[6])
-    return 1
-  end
-  if again then
-    note(kind, id, reason ~= '' and reason or nil)
-    reborn(id)
+    redis.call('HSET', key, 'settled', fence)
+    set_due(id, number(early) or now)
     return 1
   end
   if task[5] then
@@ -57,19 +55,19 @@ local function settle(id, fence, kind, ms, detail, reason, counted)
   end
   if kind == 'dead' then
     if counted == '1' then
-      redis.call('HINCRBY', key, 'failed', 1)
+      count_up(key, 'failed')
     end
     bury(id, detail, reason)
     return 1
   end
   redis.call('HSET', key, 'settled', fence)
   if kind == 'retry' then
-    redis.call('HINCRBY', key, 'failed', 1)
+    count_up(key, 'failed')
     redis.call('HSET', key, 'error', detail)
     note('retry', id, reason)
     set_due(id, now + tonumber(ms))
   elseif kind == 'release' then
-    redis.call('HINCRBY', key, 'releases', 1)
+    count_up(key, 'releases')
     note('released', id)
     set_due(id, now + tonumber(ms))
   else
