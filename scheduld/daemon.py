@@ -7,7 +7,7 @@ import faulthandler
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -29,7 +29,7 @@ from scheduld.store.keys import Keys
 from scheduld.store.link import AsyncLink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from scheduld.config.settings import Config
     from scheduld.store.embedded import Membership
@@ -50,17 +50,10 @@ def serve(config: Config, *, verbose: bool = False) -> int:
     """
     configure(verbose=verbose)
     duties = [Duty(kind, resolve(kind)) for kind in config.types.values()]
-    daemon = Daemon(config, duties)
-    code = _run(daemon.run())
-    if daemon.has_stuck_threads:
-        # Python would wait for them; their tasks were given back already.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code
+    return _run(Daemon(config, duties))
 
 
-def _run(main: Coroutine[Any, Any, int]) -> int:
+def _run(daemon: Daemon) -> int:
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     try:
         import uvloop  # type: ignore[import-not-found, unused-ignore]
@@ -69,7 +62,11 @@ def _run(main: Coroutine[Any, Any, int]) -> int:
     except ImportError:
         pass
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(main)
+        code = runner.run(daemon.run())
+        if daemon.has_stuck_runs:
+            # Python would wait for them; their tasks were given back already.
+            os._exit(code)
+        return code
 
 
 class Daemon:
@@ -88,7 +85,7 @@ class Daemon:
         self._hurry = asyncio.Event()
         self._membership: Membership | None = None
         self._told_stuck = False
-        self.has_stuck_threads = False
+        self.has_stuck_runs = False
 
     async def run(self) -> int:
         """Connect, work until told to stop, stop; returns the exit code."""
@@ -132,7 +129,7 @@ class Daemon:
         self._notifier.stopping("finishing what runs")
         await replica.stop(self._hurry)
         reviver.cancel()
-        self.has_stuck_threads = replica.has_stuck_threads
+        self.has_stuck_runs = replica.has_stuck_runs
 
     async def _connect(self) -> str | None:
         """Wait for the server as long as it takes; None if a stop came first."""

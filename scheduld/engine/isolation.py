@@ -10,6 +10,7 @@ import inspect
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from scheduld.outcomes import Outcome
 from scheduld.policies.endings import Ending, GivenBack, Raised, Returned, TimedOut
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Execution:
         self._call: asyncio.Future[Ending] | None = None
         self.stopped: Stop | None = None
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the call has begun and not returned, even if nobody waits for it any more."""
+        return self._call is not None and not self._call.done()
+
     def stop(self, why: Stop) -> None:
         """Ask the call to stop; the first reason is the one that counts."""
         if self.stopped is not None:
@@ -74,12 +80,14 @@ class Execution:
         """Run the call to its end, however long that takes."""
         if self.stopped is not None:
             return GivenBack()
-        self._call = self._begin()
-        await asyncio.wait({self._call}, timeout=self._timeout_ms / 1000)
-        if not self._call.done():
+        call = self._call = self._begin()
+        await asyncio.wait({call}, timeout=self._timeout_ms / 1000)
+        if not call.done():
             self.stop(Stop.TIMEOUT)
-            await asyncio.wait({self._call})
-        return self._ending(self._call)
+            await asyncio.wait({call})
+        # An exception leads to its frames, these to here: a cycle would keep their locals.
+        self._call = None
+        return self._ending(call)
 
     def _begin(self) -> asyncio.Future[Ending]:
         if self._executor is None:
@@ -106,13 +114,13 @@ class Execution:
         if call.cancelled():
             return GivenBack()
         ending = call.result()
-        was_stopped = isinstance(ending, Raised) and isinstance(
-            ending.error, asyncio.CancelledError
-        )
-        return GivenBack() if was_stopped and self.stopped is not None else ending
+        if self.stopped is not None and isinstance(ending, Raised):
+            # Whatever it raises then is how it stopped, not a failure; an outcome is its choice.
+            return ending if isinstance(ending.error, Outcome) else GivenBack()
+        return ending
 
     def _check_overdue(self) -> None:
-        if self._call is not None and not self._call.done() and self.stopped is not None:
+        if self.is_under_way and self.stopped is not None:
             self._on_overdue(self.stopped)
 
 

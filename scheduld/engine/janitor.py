@@ -70,6 +70,7 @@ class Janitor:
         self._cursor = b"0"
         self._place: _Place | None = None
         self._turn = -1
+        self._is_pruning = False
         self._stop = asyncio.Event()
 
     def is_over(self) -> bool:
@@ -81,11 +82,11 @@ class Janitor:
         self._stop.set()
 
     async def run_once(self) -> None:
-        """Wait a step, then do one."""
+        """Wait a step, then do one: recover, and in turn prune or audit."""
         if not await wait_for(self._stop, self._step_s):
             await self.recover()
-            await self.prune()
-            await self.audit()
+            self._is_pruning = not self._is_pruning
+            await (self.prune() if self._is_pruning else self.audit())
 
     async def recover(self) -> None:
         """Give expired leases back for types whose pollers have not looked for a lease."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduld.store.calls import EARLY_MS, LEAD_MS, MAX_IDS
@@ -17,15 +18,24 @@ LEAD_S = LEAD_MS / 1000
 
 @dataclass(slots=True)
 class Plan:
-    """The next look of one poller, in monotonic seconds; at once when it is new."""
+    """The next look of one poller, in monotonic seconds; at once when it is new.
+
+    `phase`, a fraction, is where in each empty-poll timeout an idle poller looks, so that the
+    types of a replica, and the replicas, do not all look at one moment. None: a whole timeout
+    after the last look.
+    """
 
     kind: TaskType
     lease_ms: int
+    _: KW_ONLY
+    phase: float | None = None
     next_at: float = 0.0
     _not_before: float = field(default=0.0, init=False)
+    _asked_at: float = field(default=math.inf, init=False)
 
     def look_at(self, at: float) -> bool:
         """Look at `at` if that is sooner than planned; tells whether it is."""
+        self._asked_at = min(self._asked_at, at)
         at = max(at, self._not_before)
         if at >= self.next_at:
             return False
@@ -42,6 +52,10 @@ class Plan:
         """How early the next claim may take a task: a paced type takes none ahead of its pace."""
         return LEAD_MS if self.kind.poll_timeout_ms else EARLY_MS
 
+    def sent(self) -> None:
+        """Take note that a claim is under way: what is asked from now on, it may not have seen."""
+        self._asked_at = math.inf
+
     def answered(
         self, answer: ClaimAnswer, server: ServerClock, *, sent_at: float, now: float
     ) -> None:
@@ -49,8 +63,7 @@ class Plan:
         # A claim that found work sets the pace; after one that found none a task that
         # comes due later is taken at its time.
         self._not_before = sent_at + self.kind.poll_timeout_ms / 1000 if answer.claims else now
-        latest = now + self.kind.empty_poll_timeout_ms / 1000
-        at = latest
+        at = min(self._latest(now), self._asked_at)
         if answer.next_due_ms is not None:
             at = min(at, server.monotonic_at(answer.next_due_ms) - LEAD_S)
         if answer.next_lease_end_ms is not None:
@@ -58,6 +71,13 @@ class Plan:
             swept_ms = answer.next_lease_end_ms + self.lease_ms / 3 + 1
             at = min(at, max(server.monotonic_at(swept_ms), now + self.lease_ms / 3000))
         self.next_at = max(at, self._not_before)
+
+    def _latest(self, now: float) -> float:
+        """When to look again if nothing else asks for it: at most a timeout from now."""
+        timeout_s = self.kind.empty_poll_timeout_ms / 1000
+        if self.phase is None:
+            return now + timeout_s
+        return now + timeout_s - (now - self.phase * timeout_s) % timeout_s
 
 
 class Bound:

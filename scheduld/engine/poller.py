@@ -51,15 +51,20 @@ class Shared:
 
 
 class Poller:
-    """The loop of one type. One call of it is under way at a time, so verdicts gather."""
+    """The loop of one type. One call of it is under way at a time, so verdicts gather.
 
-    def __init__(self, duty: Duty, runner: Runner, shared: Shared) -> None:
+    `phase`: see Plan.
+    """
+
+    def __init__(
+        self, duty: Duty, runner: Runner, shared: Shared, phase: float | None = None
+    ) -> None:
         self.name = f"poller of {duty.name}"
         self.duty = duty
         self.runner = runner
         self._shared = shared
         self._keys = shared.caller.keys.type(duty.name)
-        self._plan = Plan(duty.kind, shared.lease_ms)
+        self._plan = Plan(duty.kind, shared.lease_ms, phase=phase)
         self._outbox = Outbox()
         self._early = Early()
         self._sequence = 0
@@ -149,6 +154,7 @@ class Poller:
             self._shared.caller, self._keys, self.duty.kind, request, lease_ms=self._shared.lease_ms
         )
         sent_at = monotonic()
+        self._plan.sent()
         try:
             answer = await self._shared.link.run(call)
         except OutcomeUnknown:

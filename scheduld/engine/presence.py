@@ -61,15 +61,18 @@ class Presence:
         }
         fields = [part for pair in about.items() for part in pair]
         now_ms = int(self._link.server.now_ms())
-        await self._link.commands(
-            # Again each time: a flushed or restored server has forgotten them.
-            ("SET", self._keys.format, FORMAT, "NX"),
-            ("SADD", self._keys.types, *self._types),
+        (new_fields, *_) = await self._link.commands(
             ("HSET", node, *fields),
             ("EXPIRE", node, _LIFE_S),
             ("ZADD", self._keys.nodes, now_ms, self._replica),
-            ("ZREMRANGEBYSCORE", self._keys.nodes, "-inf", now_ms - _LIFE_S * 1000),
         )
+        if new_fields:
+            # The first time, or a flushed or restored server has forgotten all this.
+            await self._link.commands(
+                ("SET", self._keys.format, FORMAT, "NX"),
+                ("SADD", self._keys.types, *self._types),
+                ("ZREMRANGEBYSCORE", self._keys.nodes, "-inf", now_ms - _LIFE_S * 1000),
+            )
 
     async def leave(self) -> None:
         """Take the record away."""

@@ -8,6 +8,7 @@ the grace, then their verdicts; leases are renewed until the last verdict is sto
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ log = structlog.get_logger("scheduld.replica")
 _PULSE_S = 0.5
 _SETTLE_S = 1.0
 _FLUSH_S = 5.0
+_CANCEL_AGAIN_S = 0.1
 
 
 class Replica:
@@ -79,8 +81,8 @@ class Replica:
             slot_freed=self._slot_freed,
         )
         self.pollers = {
-            duty.name: Poller(duty, Runner(duty, self.link.server, self._pulse), shared)
-            for duty in duties
+            duty.name: Poller(duty, Runner(duty, self.link.server, self._pulse), shared, phase)
+            for duty, phase in zip(duties, _phases(len(duties)), strict=True)
         }
         self._heartbeat = Heartbeat(
             self._renewals,
@@ -135,8 +137,8 @@ class Replica:
         await self._close()
 
     @property
-    def has_stuck_threads(self) -> bool:
-        """Whether handlers still run in threads, which nothing can end but the process."""
+    def has_stuck_runs(self) -> bool:
+        """Whether handlers still run, which nothing can end but the process."""
         return any(poller.runner.running for poller in self.pollers.values())
 
     async def _pollers_end(self, seconds: float, hurry: asyncio.Event | None = None) -> bool:
@@ -156,9 +158,7 @@ class Replica:
         self._presence.stop()
         self._janitor.stop()
         await asyncio.to_thread(self._heartbeat.stop)
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._end_loops()
         await self._listener.aclose()
         with suppress(ScheduldError):
             await self._presence.leave()
@@ -167,6 +167,14 @@ class Replica:
         await self.link.aclose()
         self._renewals.close()
         self._watchdog.stop()
+
+    async def _end_loops(self) -> None:
+        waiting = {task for task in self._tasks.values() if not task.done()}
+        while waiting:
+            for task in waiting:
+                task.cancel()
+            # Again and again: redis-py can lose a cancellation while it connects.
+            _, waiting = await asyncio.wait(waiting, timeout=_CANCEL_AGAIN_S)
 
     def _tick(self) -> None:
         self._pulse.tick()
@@ -193,3 +201,9 @@ class Replica:
         # Called from the heartbeat's thread; the loop may be closed by then.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stop_run, name, raw_id, why)
+
+
+def _phases(count: int) -> list[float]:
+    """Spread the looks of idle types evenly; where the first one falls differs by replica."""
+    first = random.random()  # noqa: S311 - guards nothing
+    return [(first + index / count) % 1 for index in range(count)]

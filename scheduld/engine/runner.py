@@ -65,6 +65,8 @@ class Runner:
             executor=self._executor,
             on_overdue=lambda why: self._overdue(claim, why),
         )
+        # An older run of the same task has lost its lease, if nobody has told it yet.
+        self.stop(claim.raw_id, Stop.LOST)
         self._running[claim.raw_id] = (claim, execution)
         blocks_ms = self.duty.kind.run_timeout_ms if self._executor is None else 0
         self._pulse.began(blocks_ms)
@@ -72,7 +74,9 @@ class Runner:
             return self.decide(claim, await execution.result())
         finally:
             self._pulse.ended(blocks_ms)
-            self._running.pop(claim.raw_id, None)
+            is_newest = self._running.get(claim.raw_id, (None,))[0] is claim
+            if is_newest and not execution.is_under_way:
+                del self._running[claim.raw_id]
 
     def decide(self, claim: Claim, ending: Ending) -> Verdict:
         """Turn an ending into the verdict, and say so if the task failed."""

@@ -48,7 +48,7 @@ class Pulse:
 
 
 class Watchdog(threading.Thread):
-    """Looks at the pulse; `feed` is called every `feed_every_s` while it is there.
+    """Looks at the pulse; `feed` is called every `feed_every_s`, if given, while it is there.
 
     `on_stuck(seconds)` is called again and again while the loop is stuck, from this thread,
     with how long this thread has seen it so: a whole process that was stopped for a while is
@@ -67,6 +67,8 @@ class Watchdog(threading.Thread):
         self._pulse = pulse
         self._on_stuck = on_stuck
         self._feed = feed
+        self._feed_every_s = feed_every_s
+        self._feed_at = 0.0
         self._every_s = min(feed_every_s or pulse.interval_s, pulse.interval_s)
         self._over = threading.Event()
         self._stuck_at: float | None = None
@@ -82,11 +84,14 @@ class Watchdog(threading.Thread):
 
     def look(self) -> None:
         """Look once."""
+        now = monotonic()
         if not self._pulse.is_stuck():
             self._stuck_at = None
-            self._feed()
+            if self._feed_every_s is not None and now >= self._feed_at:
+                # A little less, or a look that comes early would make it wait for the next.
+                self._feed_at = now + self._feed_every_s * 0.9
+                self._feed()
             return
-        now = monotonic()
         self._stuck_at = self._stuck_at or now
         if now - self._stuck_at > _SLACK_S:
             self._on_stuck(now - self._stuck_at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from scheduld.duration import parse_duration_ms
@@ -23,6 +23,7 @@ RESULT_LIMIT = 64 * 1024
 ERROR_LIMIT = 4 * 1024
 TRACEBACK_LIMIT = 16 * 1024
 _REASON_LIMIT = 200
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,8 @@ def _chosen(
                 return failed(_error("dead", safe_text(outcome)), final=True)
     except WhenError as exc:
         return failed(_error("outcome", f"{type(outcome).__name__}: {exc.message}"))
+    except BaseException as exc:  # noqa: BLE001 - a value's own methods may raise anything
+        return failed(_error("outcome", f"{type(outcome).__name__}: {safe_text(exc)}"))
     return failed(_error("outcome", f"unknown outcome {type(outcome).__name__}"))
 
 
@@ -120,8 +123,8 @@ def _snooze_ms(until: Any, now_ms: float) -> int:
     if isinstance(until, datetime):
         if until.tzinfo is None:
             raise WhenError("until is a datetime without a time zone")
-        ms = (until - datetime.fromtimestamp(0, until.tzinfo)) // timedelta(milliseconds=1)
-        return max(ms, 1)
+        # Between two datetimes of one zone Python would count wall-clock hours.
+        return max((until - _EPOCH) // timedelta(milliseconds=1), 1)
     return int(now_ms) + parse_duration_ms(until)
 
 
@@ -133,7 +136,7 @@ def result_text(value: Any) -> str:
         data = encode_json(value)
     except InvalidInput as exc:
         return _marker(f"{type(value).__name__} is not JSON: {exc.message}")
-    except Exception as exc:  # noqa: BLE001 - a value's own methods may raise anything
+    except BaseException as exc:  # noqa: BLE001 - a value's own methods may raise anything
         return _marker(f"{type(value).__name__} is not JSON: {safe_text(exc)}")
     if len(data) > RESULT_LIMIT:
         return _marker(f"the result has {len(data)} bytes, at most {RESULT_LIMIT} are kept")
@@ -143,9 +146,8 @@ def result_text(value: Any) -> str:
 def error_dict(error: BaseException) -> dict[str, Any]:
     """Describe an exception within the limits; never raises, whatever the exception does."""
     try:
-        lines = traceback.format_exception(error)
-        trace = "".join(lines)
-    except Exception:  # noqa: BLE001 - the exception's own methods may raise anything
+        trace = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - the exception's own methods may raise anything
         trace = ""
     if len(trace) > TRACEBACK_LIMIT:
         # The end names what happened, the beginning is the way there.
@@ -157,7 +159,7 @@ def safe_text(error: BaseException) -> str:
     """Text of an exception, even of one whose `__str__` fails."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - see above
+    except BaseException:  # noqa: BLE001 - see above
         return "(its text cannot be read)"
     return text[:ERROR_LIMIT]
 
