@@ -1,0 +1,219 @@
+"""Every example, run as its first lines say, with the embedded server."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import tempfile
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scheduld.client.blocking import Client
+from scheduld.handlers.contract import Run
+from tests.support.servers import READY_S, free_port, redis_program, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+RUN_BY_A_TEST = {"hello", "email", "command", "python", "adding"}
+
+
+class Example:
+    """A copy of one example in a folder of its own, and commands in it."""
+
+    def __init__(self, name: str, home: Path) -> None:
+        self.folder = home / name
+        self.socket = home / "scheduld" / "server.sock"
+        shutil.copytree(EXAMPLES / name, self.folder)
+        self._env = {**os.environ, "PYTHONPATH": str(ROOT), "PWD": str(self.folder)}
+        self._client = Client(config=str(self.folder / "scheduld.toml"))
+
+    def run(self, *argv: str) -> str:
+        """Run a program here; returns what it printed, and fails if it did."""
+        ran = subprocess.run(
+            argv, cwd=self.folder, env=self._env, capture_output=True, text=True, timeout=READY_S
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    def scheduld(self, *argv: str) -> str:
+        """Run a command of scheduld."""
+        return self.run(sys.executable, "-m", "scheduld", *argv)
+
+    def add(self, *argv: str) -> str:
+        """Add a task; returns TYPE/ID."""
+        return self.scheduld("add", *argv).splitlines()[0]
+
+    def show(self, ref: str) -> dict[str, Any]:
+        """Read a task, as `show --json` does but within this process."""
+        return self._client.get(*ref.split("/")).to_dict()
+
+    def close(self) -> None:
+        """Leave the embedded server, which ends with its last user."""
+        self._client.close()
+
+    def ended(self, ref: str, state: str = "done") -> dict[str, Any]:
+        """Wait until a task is in a state; returns it."""
+        wait_until(lambda: self.show(ref)["state"] == state, f"{ref} {state}")
+        return self.show(ref)
+
+    @contextmanager
+    def started(self, *argv: str, sign: str) -> Iterator[Path]:
+        """Run a program beside the test, once it has said `sign`; gives the file of its output."""
+        said = self.folder / f"{Path(argv[-1]).name}.out"
+        with said.open("w") as file:
+            process = subprocess.Popen(
+                argv, cwd=self.folder, env=self._env, stdout=file, stderr=subprocess.STDOUT
+            )
+        try:
+            wait_until(lambda: sign in said.read_text() or process.poll() is not None, sign)
+            assert process.poll() is None, said.read_text()
+            yield said
+        finally:
+            process.terminate()
+            process.wait(READY_S)
+
+    @contextmanager
+    def daemon(self) -> Iterator[Path]:
+        """Run the daemon; it must have ended well by then."""
+        with self.started(sys.executable, "-m", "scheduld", "run", sign='"started"') as log:
+            yield log
+        assert '"stopped"' in log.read_text()
+
+
+@pytest.fixture
+def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
+    """The example whose name the test has: test_NAME."""
+    for name in ("SCHEDULD_CONFIG", "SCHEDULD_REDIS_URL", "STATE_DIRECTORY"):
+        monkeypatch.delenv(name, raising=False)
+    # pytest's own folders can be too deep for the path of a socket.
+    with tempfile.TemporaryDirectory(prefix="scheduld-") as home:
+        monkeypatch.setenv("XDG_STATE_HOME", home)
+        example = Example(request.node.name.removeprefix("test_"), Path(home))
+        yield example
+        example.close()
+
+
+def test_all_examples_are_run_and_listed() -> None:
+    """Each folder of examples/ has tests here, and a line in its README."""
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+    listed = set(re.findall(r"^\| \[(\w+)\]", (EXAMPLES / "README.md").read_text(), re.MULTILINE))
+    assert folders == listed == RUN_BY_A_TEST
+
+
+def test_hello(example: Example) -> None:
+    """A task of the type `log` writes its message, on time."""
+    with example.daemon() as log:
+        ref = example.add("--type", "hello", "--in", "300ms", "message=A little later")
+        told = example.ended(ref)
+        assert told["started_ms"] >= told["due_ms"]
+        assert "A little later" in log.read_text()
+
+
+def test_email(example: Example) -> None:
+    """A mail reaches the mail server, once, and its Message-ID is the result."""
+    port = str(free_port())
+    config = example.folder / "scheduld.toml"
+    config.write_text(config.read_text().replace(":1025", f":{port}"))
+    printer = (sys.executable, "smtp_printer.py", port)
+    with example.started(*printer, sign="listening") as printed, example.daemon():
+        words = ("to=ana@example.com", "subject=Hello", "text=See you tomorrow")
+        ref = example.add("--type", "email", "--now", *words)
+        result = example.ended(ref)["result"]
+        mail = printed.read_text()
+        assert 'From: "Reminders" <noreply@example.com>\nTo: ana@example.com\n' in mail
+        assert "\nSubject: Hello\n" in mail
+        assert "\n\nSee you tomorrow\n" in mail
+        assert mail.count(result["message_id"]) == 1
+
+
+def test_command(example: Example) -> None:
+    """The script packs the folder of the payload; one that is missing is a failed attempt."""
+    with example.daemon():
+        ref = example.add("--type", "backup", "--now", "--id", "b1", f"folder={example.folder}")
+        told = example.ended(ref)
+        file = example.folder / "backups" / "command-b1.tar"
+        assert str(file) in told["result"]["output"]
+        with tarfile.open(file) as tar:
+            assert "./backup.sh" in tar.getnames()
+        ref = example.add("--type", "backup", "--now", "folder=/nonexistent")
+        wait_until(lambda: example.show(ref)["failed"] == 2, "two attempts failed")
+        assert "exit code 2" in example.show(ref)["error"]["message"]
+
+
+def test_python(example: Example) -> None:
+    """Retry counts attempts, Snooze does not, Dead ends at once; the exact handler stores once."""
+    with example.daemon():
+        fetched = example.add("--type", "fetch", "--now", "url=https://example.com")
+        opens_at = datetime.now(UTC) + timedelta(seconds=1)
+        opened = example.add("--type", "open", "--now", f"opens_at={opens_at.isoformat()}")
+        dead = example.add("--type", "fetch", "--now")
+        priced = example.add("--type", "price", "--now", "name=bread", "cents:=250")
+        assert example.ended(fetched)["result"] == {"url": "https://example.com", "attempts": 3}
+        told = example.ended(opened)
+        assert (told["failed"], told["result"]) == (0, "open")
+        assert told["finished_ms"] >= opens_at.timestamp() * 1000
+        told = example.ended(dead, "dead")
+        assert (told["failed"], told["error"]["message"]) == (1, "the payload has no url")
+        assert example.ended(priced)["result"] == "stored"
+    with closing(sqlite3.connect(example.folder / "prices.db")) as db:
+        assert db.execute("SELECT name, cents FROM prices").fetchall() == [("bread", 250)]
+
+
+def _module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("example_tasks", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_python_a_late_run_cannot_undo_a_newer_one(tmp_path: Path) -> None:
+    """The exact handler refuses a lower fence, and takes a higher one."""
+    set_price = _module(EXAMPLES / "python" / "tasks.py").set_price
+    database = str(tmp_path / "prices.db")
+
+    def price(cents: int, fence: int) -> Any:
+        due, options = datetime.now(UTC), {"database": database}
+        run = Run(type="price", id="p", attempt=1, fence=fence, due=due, options=options)
+        return set_price({"name": "bread", "cents": cents}, run)
+
+    assert price(250, fence=7) == "stored"
+    assert price(199, fence=6) == price(199, fence=7) == "a newer run was here before"
+    assert price(260, fence=8) == "stored"
+    with closing(sqlite3.connect(database)) as db:
+        assert db.execute("SELECT cents, fence FROM prices").fetchall() == [(260, 8)]
+
+
+def test_adding(example: Example) -> None:
+    """Tasks from Python and from redis-cli run alike."""
+    redis_cli = Path(redis_program()).with_name("redis-cli")
+    with example.daemon() as log:
+        printed = example.run(sys.executable, "add.py").splitlines()
+        assert printed[0].startswith("hello/")
+        assert printed[1].startswith("refused: hello/welcome-42 exists in state ")
+        assert printed[2].startswith("100 added, ")
+        ref = example.run("./add.sh", str(redis_cli), "-s", str(example.socket)).split()[-1]
+        assert example.ended(ref)["payload"] == {"message": "added with redis-cli"}
+        wait_until(lambda: log.read_text().count('"number ') == 100, "all ran")
+        for message in ("now", "soon", "once", "added with redis-cli"):
+            assert log.read_text().count(f'"event": "{message}"') == 1
+        assert log.read_text().count('"event": "twice"') == 0
+    left = [json.loads(line) for line in example.scheduld("list", "--json").splitlines()]
+    waiting = [task["payload"]["message"] for task in left if task["state"] == "scheduled"]
+    assert waiting == ["in a while", "merry"]

@@ -1,0 +1,89 @@
+"""Never run: the public API as users write it, to be accepted by a strict type checker."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, assert_type
+
+from scheduld import (
+    AsyncClient,
+    Client,
+    ConfigError,
+    Dead,
+    OutcomeUnknown,
+    Retry,
+    Run,
+    ScheduldError,
+    Snooze,
+    State,
+    Task,
+    TaskExists,
+    TaskSpec,
+    TypeStats,
+    parse_when,
+    schedule_task,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def add(payload: Mapping[str, Any]) -> Task:
+    """One-off tasks in every form of time."""
+    schedule_task("email")
+    schedule_task("email", payload, at="2026-12-24 09:00", timezone="Europe/Madrid")
+    schedule_task("email", payload, at=datetime(2026, 12, 24, tzinfo=UTC), timezone=UTC)
+    schedule_task("email", {"to": ["a@b.c"]}, delay=timedelta(minutes=5), on_conflict="replace")
+    schedule_task("email", delay=1.5, id="x", token="t", allow_past=True, allow_unknown=True)
+    # One that must be refused, or the checker checks nothing.
+    schedule_task("email", on_conflict="overwrite")  # type: ignore[arg-type]
+    return schedule_task("email", payload, delay="5m")
+
+
+def ask(client: Client) -> None:
+    """What is answered has types."""
+    task = client.get("email", "42")
+    assert_type(task.due, datetime | None)
+    assert_type(task.state, State)
+    assert_type(client.list("email", state=State.DEAD), list[Task])
+    assert_type(client.stats(), list[TypeStats])
+    assert_type(client.schedule_many("email", [{}, TaskSpec(delay=3)]), list[Task | ScheduldError])
+    assert_type(client.cancel("email", "42"), Task)
+    assert_type(client.requeue("email", "42").to_dict(), dict[str, Any])
+    assert_type(client.find("42").ref, str)
+    assert_type(parse_when("tomorrow 09:00", timezone="Asia/Tokyo"), datetime)
+
+
+async def ask_async() -> None:
+    """The same for asyncio."""
+    async with AsyncClient("redis://localhost", namespace="n", wait_s=1) as client:
+        assert_type(await client.schedule("email", {"a": 1}, delay="1h"), Task)
+        assert_type(await client.list(limit=3), list[Task])
+        assert_type(await client.stats("email"), list[TypeStats])
+        assert_type(await client.schedule_many("email", [{}]), list[Task | ScheduldError])
+
+
+def fail() -> None:
+    """Errors have what is documented."""
+    try:
+        with Client() as client:
+            client.schedule("email")
+    except TaskExists as error:
+        assert_type(error.state, str)
+    except OutcomeUnknown as error:
+        assert_type(error.token, str | None)
+    except ConfigError as error:
+        print([problem.line for problem in error.problems])  # noqa: T201
+    except ScheduldError as error:
+        assert_type((error.message, error.hint, error.exit_code), tuple[str, str | None, int])
+
+
+async def handler(payload: dict[str, Any], run: Run) -> dict[str, int] | Snooze:
+    """A handler returns or raises its outcome."""
+    if run.cancelled:
+        raise Retry(after=timedelta(seconds=3), reason="asked to stop")
+    if payload.get("late"):
+        return Snooze(until=run.due + timedelta(hours=1))
+    if run.attempt > 3:
+        raise Dead("no use")
+    return {"fence": run.fence}
