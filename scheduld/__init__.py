@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         ScheduldError,
         TaskExists,
         Unreachable,
-        Unsupported,
+        Unusable,
         WhenError,
     )
     from scheduld.handlers.contract import Handler, Run
@@ -54,7 +54,7 @@ __all__ = [
     "TaskSpec",
     "TypeStats",
     "Unreachable",
-    "Unsupported",
+    "Unusable",
     "WhenError",
     "__version__",
     "parse_when",
@@ -78,12 +78,15 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'scheduld' has no attribute {name!r}")
-    value = getattr(import_module("scheduld." + _HOMES.get(name, "errors")), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+    # Hidden from type checkers, which would believe that any name exists.
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'scheduld' has no attribute {name!r}")
+        value = getattr(import_module("scheduld." + _HOMES.get(name, "errors")), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

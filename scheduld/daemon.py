@@ -48,9 +48,20 @@ def serve(config: Config, *, verbose: bool = False) -> int:
     beyond its run_timeout and did not let go. Raises InvalidInput for a handler that does not
     load.
     """
+    _open_streams()
     configure(verbose=verbose)
     duties = [Duty(kind, resolve(kind)) for kind in config.types.values()]
     return _run(Daemon(config, duties))
+
+
+def _open_streams() -> None:
+    """Lead standard streams that were closed to nowhere.
+
+    Else the next sockets would get their numbers, and what is written to stderr.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _run(daemon: Daemon) -> int:

@@ -90,10 +90,10 @@ class Unreachable(ScheduldError):
     exit_code = 3
 
 
-class Unsupported(ScheduldError):
-    """The server, or the format of its data, is one that this version cannot work with."""
+class Unusable(ScheduldError):
+    """The server, its data or its folder cannot be used as it is; waiting does not help."""
 
-    kind = "unsupported"
+    kind = "unusable"
     exit_code = 3
 
 

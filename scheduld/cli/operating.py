@@ -90,7 +90,8 @@ def _tell_how_to_add(config: Config) -> None:
     first = next(iter(config.types.values()))
     words += ["--type", first.name, "--now"]
     words += ["message=Hello"] if first.handler == "log" else []
-    note(f"scheduld: add a task from a second terminal: {shell_words(words)}")
+    # To stdout: stderr is the log.
+    say(f"Add a task from a second terminal: {shell_words(words)}")
 
 
 def _not_a_task(text: str) -> InvalidInput:

@@ -91,9 +91,11 @@ class Listener:
     async def _hear(self, message: dict[str, Any] | None) -> None:
         if message is None:
             await self._pubsub.ping()
-            if await self._pubsub.get_message(timeout=self._timeout_s) is None:
-                raise TimeoutError("no answer to a ping")
-        elif message["type"] == "subscribe":
+            # The answer, or a message that crossed it: a sign of life as well.
+            message = await self._pubsub.get_message(timeout=self._timeout_s)
+        if message is None:
+            raise TimeoutError("no answer to a ping")
+        if message["type"] == "subscribe":
             self._on_due(None, None)
         elif message["type"] == "message":
             self._read(message["data"])

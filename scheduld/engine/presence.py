@@ -65,13 +65,13 @@ class Presence:
             ("HSET", node, *fields),
             ("EXPIRE", node, _LIFE_S),
             ("ZADD", self._keys.nodes, now_ms, self._replica),
+            ("ZREMRANGEBYSCORE", self._keys.nodes, "-inf", now_ms - _LIFE_S * 1000),
         )
         if new_fields:
             # The first time, or a flushed or restored server has forgotten all this.
             await self._link.commands(
                 ("SET", self._keys.format, FORMAT, "NX"),
                 ("SADD", self._keys.types, *self._types),
-                ("ZREMRANGEBYSCORE", self._keys.nodes, "-inf", now_ms - _LIFE_S * 1000),
             )
 
     async def leave(self) -> None:

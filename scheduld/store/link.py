@@ -67,7 +67,7 @@ class AsyncLink:
             ) from None
 
     async def greet(self, format_key: str) -> ServerInfo:
-        """Check server and format; raises Unreachable or Unsupported."""
+        """Check server and format; raises Unreachable or Unusable."""
         return await self._drive(greet(format_key, self.server), writes=False)
 
     async def run(self, call: Call[T]) -> T:
@@ -165,7 +165,7 @@ class SyncLink:
             ) from None
 
     def greet(self, format_key: str) -> ServerInfo:
-        """Check server and format; raises Unreachable or Unsupported."""
+        """Check server and format; raises Unreachable or Unusable."""
         return self._drive(greet(format_key, self.server), writes=False)
 
     def run(self, call: Call[T]) -> T:

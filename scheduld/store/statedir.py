@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scheduld.clock import monotonic
-from scheduld.errors import Unreachable
+from scheduld.errors import Unreachable, Unusable
 from scheduld.names import printable
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def take(fd: int, operation: int, deadline: float) -> bool:
 def open_state_dir(path: Path) -> StateDir:
     """Create `path` (mode 700) if it is missing, and check that the caller may use it.
 
-    Raises Unreachable if it cannot be created, belongs to another user (root may use
+    Raises Unusable if it cannot be created, belongs to another user (root may use
     anyone's), or can be written by others.
     """
     # Not Path.resolve, which before Python 3.13 fails on a loop of links in its own way.
@@ -172,9 +172,9 @@ def open_state_dir(path: Path) -> StateDir:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = place.stat()
     except FileExistsError:
-        raise Unreachable(f"state_dir {_shown(place)} is not a folder") from None
+        raise Unusable(f"state_dir {_shown(place)} is not a folder") from None
     except OSError as error:
-        raise Unreachable(
+        raise Unusable(
             f"state_dir {_shown(place)} cannot be used: {error.strerror}", hint=_OTHER_WAYS
         ) from None
     _check_owner(place, found)
@@ -184,12 +184,12 @@ def open_state_dir(path: Path) -> StateDir:
 def _check_owner(place: Path, found: os.stat_result) -> None:
     if os.geteuid() not in (0, found.st_uid):
         owner = _user_name(found.st_uid)
-        raise Unreachable(
+        raise Unusable(
             f"state_dir {_shown(place)} belongs to {owner}, not to {_user_name(os.geteuid())}",
             hint=f"run this as {owner} or root, {_OTHER_WAYS}",
         )
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise Unreachable(
+        raise Unusable(
             f"state_dir {_shown(place)} can be written by other users",
             hint=f"chmod go-w {_shown(place)}, or use another state_dir",
         )
@@ -239,7 +239,7 @@ def _alias(state: StateDir) -> Path:
     for folder in _runtime_dirs():
         if _fits(folder / name / state.socket.name) and os.access(folder, os.W_OK | os.X_OK):
             return folder / name
-    raise Unreachable(
+    raise Unusable(
         f"the path of state_dir {state} is too long for a socket, and no runtime dir is usable",
         hint="use a shorter state_dir, or set XDG_RUNTIME_DIR to a private folder",
     )
@@ -261,7 +261,7 @@ def _make_link(link: Path, target: Path) -> None:
     except FileExistsError:
         # In a shared folder anybody can be there first; only a link of our own is trusted.
         if not _is_own_link(link) or link.readlink() != target:
-            raise Unreachable(
+            raise Unusable(
                 f"{_shown(link)} is in the way of the embedded server's socket",
                 hint="remove it, or use a state_dir with a shorter path",
             ) from None

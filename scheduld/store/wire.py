@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from redis import exceptions as redis_errors
 
-from scheduld.errors import ScheduldError, Unreachable, Unsupported
+from scheduld.errors import ScheduldError, Unreachable, Unusable
 from scheduld.store.answers import Code
 from scheduld.store.calls import DEADLINE, Arg, Call
 from scheduld.store.trouble import from_reply, is_missing_script
@@ -103,7 +103,7 @@ def _read(call: Call[Any], reply: Any, server: clock.ServerClock) -> Any:
 def greet(format_key: str, server: clock.ServerClock) -> Conversation[ServerInfo]:
     """Check that this server can be used, and mark a fresh namespace with the format.
 
-    Raises Unsupported for a server that is too old, or data of a newer format.
+    Raises Unusable for a server that is too old, or data of a newer format.
     """
     info, found, time = yield [("INFO", "server"), ("GET", format_key), ("TIME",)]
     for reply in (info, found, time):
@@ -117,7 +117,7 @@ def greet(format_key: str, server: clock.ServerClock) -> Conversation[ServerInfo
         if isinstance(reply, redis_errors.RedisError):
             raise from_reply(reply)
     elif not found.isdigit() or int(found) > FORMAT:
-        raise Unsupported(
+        raise Unusable(
             f"the data in this Redis has format {found.decode(errors='replace')[:20]}, "
             f"this scheduld knows up to {FORMAT}",
             hint="upgrade scheduld, or use another namespace",
@@ -140,7 +140,7 @@ def _check_version(known: ServerInfo) -> None:
     needed = MIN_VALKEY if known.name == "valkey" else MIN_REDIS
     if known.version < needed:
         have = ".".join(map(str, known.version))
-        raise Unsupported(
+        raise Unusable(
             f"{known.name} {have} is too old",
             hint="scheduld needs Redis 7.0 or newer, or Valkey 7.2 or newer",
         )

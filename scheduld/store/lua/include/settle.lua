@@ -7,8 +7,12 @@ local function settle(id, fence, kind, ms, detail, reason, counted)
   if task.err or task[1] ~= fence then
     return 3
   end
-  if task[3] or task[2] == fence then
+  if task[2] == fence then
     return 2
+  end
+  if task[3] then
+    -- It has ended another way: recover gave up on it.
+    return 3
   end
   local again = redis.call('ZSCORE', due, id)
   if redis.call('ZREM', leased, id) == 0 then
@@ -38,14 +42,15 @@ local function settle(id, fence, kind, ms, detail, reason, counted)
   end
   if task[5] then
     end_cancelled(id)
+    redis.call('HSET', key, 'settled', fence)
     return 1
   end
   if kind == 'done' then
     redis.call('ZADD', done, now, id)
     if detail ~= '' then
-      redis.call('HSET', key, 'outcome', 'success', 'result', detail)
+      redis.call('HSET', key, 'settled', fence, 'outcome', 'success', 'result', detail)
     else
-      redis.call('HSET', key, 'outcome', 'success')
+      redis.call('HSET', key, 'settled', fence, 'outcome', 'success')
     end
     if task[7] then
       redis.call('HDEL', key, 'error')
@@ -53,15 +58,13 @@ local function settle(id, fence, kind, ms, detail, reason, counted)
     note('done', id)
     return 1
   end
+  redis.call('HSET', key, 'settled', fence)
   if kind == 'dead' then
     if counted == '1' then
       count_up(key, 'failed')
     end
     bury(id, detail, reason)
-    return 1
-  end
-  redis.call('HSET', key, 'settled', fence)
-  if kind == 'retry' then
+  elseif kind == 'retry' then
     count_up(key, 'failed')
     redis.call('HSET', key, 'error', detail)
     note('retry', id, reason)
