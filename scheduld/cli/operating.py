@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduld.cli.common import CONFIG, JSON, REDIS_URL, common
-from scheduld.cli.output import note, say, say_json, shell_words
+from scheduld.cli.output import OutputLost, note, say, say_json, shell_words
 from scheduld.errors import ConfigError, InvalidInput, ScheduldError
 from scheduld.names import printable
 from scheduld.version import __version__
@@ -90,8 +90,14 @@ def _tell_how_to_add(config: Config) -> None:
     first = next(iter(config.types.values()))
     words += ["--type", first.name, "--now"]
     words += ["message=Hello"] if first.handler == "log" else []
-    # To stdout: stderr is the log.
-    say(f"Add a task from a second terminal: {shell_words(words)}")
+    try:
+        # To stdout: stderr is the log.
+        say(f"Add a task from a second terminal: {shell_words(words)}")
+    except (BrokenPipeError, OutputLost):
+        # The work does not depend on a reader, nor should handlers that print.
+        with contextlib.suppress(OSError):
+            sys.stdout.close()
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _not_a_task(text: str) -> InvalidInput:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("scheduld.redis")
 _REMIND_S = 30.0
+_OTHER_REASON_S = 5.0
+"""A lost connection may turn out to be a refused password: that must not wait for the reminder."""
 
 
 class Outage:
@@ -22,6 +24,7 @@ class Outage:
     def __init__(self) -> None:
         self._since: float | None = None
         self._told = 0.0
+        self._reason = ""
         self.away = asyncio.Event()
         """Set while Redis cannot be used."""
 
@@ -31,9 +34,11 @@ class Outage:
         if self._since is None:
             self._since = now
             self.away.set()
-        elif now - self._told < _REMIND_S:
-            return
-        self._told = now
+        else:
+            is_known = error.message == self._reason
+            if now - self._told < (_REMIND_S if is_known else _OTHER_REASON_S):
+                return
+        self._told, self._reason = now, error.message
         log.warning("Redis is away, work goes on when it is back", error=error.message)
 
     def fine(self) -> None:

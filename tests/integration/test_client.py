@@ -21,7 +21,7 @@ from scheduld.errors import (
     NotFound,
     TaskExists,
     Unreachable,
-    Unsupported,
+    Unusable,
     WhenError,
 )
 
@@ -292,12 +292,12 @@ async def test_one_client_serves_many_tasks_at_once(
 
 
 def test_newer_data_is_refused(valkey_server: RunningServer, namespace: str) -> None:
-    """Data of a newer format is not touched: every verb raises Unsupported."""
+    """Data of a newer format is not touched: every verb raises Unusable."""
     with valkey_server.client() as raw:
         raw.set(f"{namespace}:format", "2")
     with (
         Client(valkey_server.url, namespace=namespace) as client,
-        pytest.raises(Unsupported, match="format 2"),
+        pytest.raises(Unusable, match="format 2"),
     ):
         client.stats()
 

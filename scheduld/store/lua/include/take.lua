@@ -9,7 +9,7 @@ local hash_wait = 2000
 local function wait_for_end(id, score)
   local key = prefix .. id
   redis.call('ZREM', due, id)
-  redis.call('HSET', key, 'next', int(math.min(math.max(score, 0), 9e15)), 'next_payload',
+  redis.call('HSET', key, 'next', int(math.max(score, 0)), 'next_payload',
     redis.call('HGET', key, 'payload') or '{}')
   redis.call('HDEL', key, 'next_token')
   note('replaced', id)

@@ -1,0 +1,128 @@
+"""Handlers that write a ledger of what they do, and the reading of it.
+
+Daemons of tests import this as `tests.support.work`, so it imports nothing heavy. The ledger
+is the file `$LEDGER`, a JSON object a line; each is one write to a file opened for appending,
+so the lines of several processes never mix. `$LEDGER_DAEMON` says which daemon wrote it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scheduld.handlers.contract import Run
+
+START, END, STOPPED = "start", "end", "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the ledger; `at` is a monotonic second, the same clock in all processes."""
+
+    what: str
+    type: str
+    id: str
+    attempt: int
+    fence: int
+    daemon: int
+    at: float
+
+
+def read_ledger(path: Path) -> list[Line]:
+    """Read all complete lines, in the order they were written."""
+    if not path.exists():
+        return []
+    whole = path.read_text().rpartition("\n")[0]
+    return [Line(**json.loads(text)) for text in whole.splitlines()]
+
+
+def starts(lines: list[Line]) -> dict[str, list[Line]]:
+    """Group the starts by id, in order."""
+    found: dict[str, list[Line]] = {}
+    for line in lines:
+        if line.what == START:
+            found.setdefault(line.id, []).append(line)
+    return found
+
+
+def ended(lines: list[Line]) -> set[str]:
+    """Ids that came to an end at least once."""
+    return {line.id for line in lines if line.what == END}
+
+
+_ledger = (
+    os.open(os.environ["LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    if ("LEDGER" in os.environ)
+    else None
+)
+
+
+def note(what: str, run: Run) -> None:
+    """Write one line."""
+    line = {
+        "what": what,
+        "type": run.type,
+        "id": run.id,
+        "attempt": run.attempt,
+        "fence": run.fence,
+        "daemon": int(os.environ.get("LEDGER_DAEMON", "0")),
+        "at": time.monotonic(),
+    }
+    if _ledger is not None:
+        os.write(_ledger, json.dumps(line).encode() + b"\n")
+
+
+def told(run: Run) -> dict[str, int]:
+    """Result of a run: who came to its end."""
+    return {"daemon": int(os.environ.get("LEDGER_DAEMON", "0")), "fence": run.fence}
+
+
+async def sleep(payload: dict[str, Any], run: Run) -> dict[str, int]:
+    """Sleep for `s` seconds; ignore cancellation if `deaf`.
+
+    If `fail`, raise at the end, with so many bytes of `locals` in the frame.
+    """
+    note(START, run)
+    until = time.monotonic() + payload.get("s", 0)
+    while (left := until - time.monotonic()) > 0:
+        try:
+            await asyncio.sleep(left)
+        except asyncio.CancelledError:
+            if not payload.get("deaf"):
+                note(STOPPED, run)
+                raise
+    note(END, run)
+    if payload.get("fail"):
+        locals_that_must_not_stay = bytearray(payload.get("locals", 0))
+        raise ValueError(len(locals_that_must_not_stay))
+    return told(run)
+
+
+async def spin(payload: dict[str, Any], run: Run) -> dict[str, int]:
+    """Block the event loop for `s` seconds, computing."""
+    note(START, run)
+    until = time.monotonic() + payload.get("s", 0)
+    while time.monotonic() < until:
+        sum(range(1000))
+    note(END, run)
+    return told(run)
+
+
+def thread(payload: dict[str, Any], run: Run) -> dict[str, int]:
+    """Wait in a thread for `s` seconds; with `deaf` also when asked to stop."""
+    note(START, run)
+    until = time.monotonic() + payload.get("s", 0)
+    while (left := until - time.monotonic()) > 0:
+        if run.cancelled and not payload.get("deaf"):
+            note(STOPPED, run)
+            raise InterruptedError
+        time.sleep(min(left, 0.01))
+    note(END, run)
+    return told(run)

@@ -1,0 +1,257 @@
+"""Every script: its header says what its body and its caller do."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import scheduld
+from scheduld.model import TaskType, Verdict, VerdictKind
+from scheduld.store import calls
+from scheduld.store.calls import Caller, ClaimRequest, NewTask
+from scheduld.store.keys import Keys
+from scheduld.store.scripts import load, read_lua, script_names
+
+if TYPE_CHECKING:
+    from scheduld.store.calls import Call
+
+PACKAGE = Path(scheduld.__file__).parent
+SCRIPTS = script_names()
+INCLUDES = sorted(path.stem for path in (PACKAGE / "store/lua/include").glob("*.lua"))
+ALLOW_OOM = {"claim", "finish", "start", "renew", "recover", "cancel", "prune", "audit"}
+NO_WRITES = {"read"}
+MOST_LINES = 75
+DECLARED = re.compile(r"^-- (KEYS|ARGV)\[(\d+)(\.\.)?\] +(\w+)", re.MULTILINE)
+USED = re.compile(r"\b(KEYS|ARGV)\[([^\]]+)\]")
+# What follows after the declared arguments is read by its place, in a loop over `count`.
+REST = {
+    ("add", "KEYS", "6 + index"),
+    *(("add", "ARGV", f"from + {number}") for number in range(1, 6)),
+    ("audit", "ARGV", "8 + index"),
+    ("read", "ARGV", "7 + index"),
+    *((name, "ARGV", f"{at} + index * 2") for name in ("renew", "start") for at in (7, 8)),
+}
+SETTLE_REST = {("ARGV", "at"), *(("ARGV", f"at + {number}") for number in range(1, 7))}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A script's text: its first line, its header, and its code without comments."""
+
+    shebang: str
+    header: str
+    body: str
+
+
+def parts(path: str) -> Parts:
+    """Split a Lua file after the comments that it begins with."""
+    lines = read_lua(path).splitlines()
+    first = lines.pop(0) if lines[0].startswith("#!") else ""
+    end = next(index for index, line in enumerate(lines) if not line.startswith("--"))
+    code = [re.sub(r"--.*$", "", line) for line in lines[end:]]
+    return Parts(first, "\n".join(lines[:end]), "\n".join(code))
+
+
+def includes_of(name: str) -> list[str]:
+    """Names of the files that a script includes."""
+    (line,) = re.findall(r"^-- @include (.+)$", read_lua(f"{name}.lua"), re.MULTILINE)
+    return str(line).split()
+
+
+def a_call(name: str) -> Call[Any]:
+    """Call the typed function of a script with one of everything."""
+    keys = Keys("ns")
+    caller, job = Caller(keys, "r1"), keys.type("job")
+    kind = TaskType(name="job", handler="log")
+    verdict = Verdict(b"x", 7, VerdictKind.DONE)
+    made: dict[str, Call[Any]] = {
+        "add": calls.add(caller, job, [NewTask(b"x", b"{}", "T")], on_conflict="error"),
+        "audit": calls.audit(caller, job, [b"x"], mend=True),
+        "cancel": calls.cancel(caller, job, b"x"),
+        "claim": calls.claim(caller, job, kind, ClaimRequest(1, 1, (verdict,), 0), lease_ms=9),
+        "finish": calls.finish(caller, job, [verdict]),
+        "prune": calls.prune(caller, job, kind, limit=1),
+        "read": calls.read(caller, job, [b"x"]),
+        "recover": calls.recover(caller, job, kind, lease_ms=9, bound_ms=0, limit=1),
+        "renew": calls.renew(caller, job, [(b"x", 7)], lease_ms=9),
+        "requeue": calls.requeue(caller, job, b"x"),
+        "start": calls.start(caller, job, [(b"x", 7)]),
+    }
+    return made[name]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_numbers_of_a_header_are_without_gaps(name: str) -> None:
+    """A header goes on where the common keys and arguments end, and skips nothing."""
+    common = [
+        (kind, int(number))
+        for kind, number, _, _ in DECLARED.findall(parts("include/type.lua").header)
+    ]
+    own = [
+        (kind, int(number)) for kind, number, _, _ in DECLARED.findall(parts(f"{name}.lua").header)
+    ]
+    for kind in ("KEYS", "ARGV"):
+        numbers = [number for found, number in [*common, *own] if found == kind]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_header_tells_what_is_returned(name: str) -> None:
+    """Purpose, common keys, and every answer of the body stand in the header."""
+    text = parts(f"{name}.lua")
+    assert re.match(r"-- [A-Z].+[.;]", text.header)
+    assert "-- KEYS[1..6], ARGV[1..6]: see include/type.lua" in text.header
+    assert re.search(r"^-- Returns \{0, now µs", text.header, re.MULTILINE)
+    assert "{-1, now µs} too late" in text.header
+    returned = re.findall(r"^ *return \{(-?\d), now_us", text.body, re.MULTILINE)
+    for code in returned:
+        assert f"{{{code}, now µs" in text.header
+    assert text.body.rstrip().splitlines()[-1].startswith("return {0, now_us, ")
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS, "include/type"])
+def test_what_is_declared_is_bound_and_used_by_its_name(name: str) -> None:
+    """Each key and argument has a local of its own name; no other place reads them by number."""
+    text = parts(f"{name}.lua")
+    bindings = bound(text.body)
+    for kind, number, rest, word in DECLARED.findall(text.header):
+        if rest:
+            continue
+        assert bindings.pop((kind, int(number))) == word
+        body = whole_source() if name == "include/type" else text.body
+        assert len(re.findall(rf"\b{word}\b", body)) > 1, f"{word} is not used"
+    assert not bindings, "bound, but not declared"
+
+
+def bound(body: str) -> dict[tuple[str, int], str]:
+    """Which local each key and argument is bound to, at the start of the body."""
+    found: dict[tuple[str, int], str] = {}
+    for names, values in re.findall(r"^local ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d.*)$", body, re.M):
+        pairs = zip(names.split(", "), values.split(", "), strict=True)
+        for word, value in pairs:
+            match = re.fullmatch(r"(?:tonumber\()?(KEYS|ARGV)\[(\d+)\]\)?", value)
+            assert match, value
+            found[match[1], int(match[2])] = word
+    return found
+
+
+def whole_source() -> str:
+    """Join the bodies of all Lua files."""
+    files = [*SCRIPTS, *(f"include/{name}" for name in INCLUDES)]
+    return "\n".join(parts(f"{name}.lua").body for name in files)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_only_documented_loops_read_what_is_not_declared(name: str) -> None:
+    """Apart from the bindings only the loops over the rest index KEYS and ARGV."""
+    body = parts(f"{name}.lua").body
+    places = {(name, kind, at) for kind, at in USED.findall(body) if not at.isdigit()}
+    assert places == {place for place in REST if place[0] == name}
+    numbered = [(kind, int(at)) for kind, at in USED.findall(body) if at.isdigit()]
+    assert sorted(numbered) == sorted(bound(body)), "each is read once, at its binding"
+
+
+@pytest.mark.parametrize("name", INCLUDES)
+def test_includes_use_no_numbers(name: str) -> None:
+    """Shared Lua sees the common locals only; verdicts are the one list it reads itself."""
+    text = parts(f"include/{name}.lua")
+    used = set(USED.findall(text.body))
+    if name == "type":
+        assert used == {(kind, str(number)) for kind in ("KEYS", "ARGV") for number in range(1, 7)}
+    else:
+        assert used == (SETTLE_REST if name == "settle" else set())
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_caller_passes_what_the_header_declares(name: str) -> None:
+    """The typed function of the script's name fills the declared places, in their order."""
+    assert callable(getattr(calls, name))
+    call, script = a_call(name), load(name)
+    assert call.script is script
+    rest = re.search(r"^-- KEYS\[\d+\.\.\]", script.source.decode(), re.MULTILINE)
+    assert len(call.keys) == len(script.keys)
+    assert call.keys[:6] == Keys("ns").type("job").common()
+    assert script.keys[:6] == ("due", "leased", "done", "dead", "meta", "events")
+    named = dict(zip(script.args, call.args, strict=False))
+    assert (named["prefix"], named["type_name"], named["wake"]) == (
+        "ns:{job}:task:",
+        "job",
+        "ns:wake",
+    )
+    assert (named["given_now"], named["valid_until"], named["node"]) == ("", "", "r1")
+    assert script.args[calls.DEADLINE] == "valid_until"
+    counted = named.get("count", named.get("verdict_count", 0))
+    tail = len(call.args) - len(script.args)
+    sizes = {"add": 5, "finish": 7, "claim": 7, "renew": 2, "start": 2, "audit": 1, "read": 1}
+    assert tail == int(counted) * sizes.get(name, 0)
+    assert bool(rest) == (name == "add")
+
+
+def test_every_script_has_a_caller_and_every_caller_its_arguments() -> None:
+    """A call with other argument names than the header's is a programming error, told at once."""
+    keys = Keys("ns")
+    caller, job = Caller(keys, "r1"), keys.type("job")
+    with pytest.raises(TypeError, match=r"cancel\.lua takes \('id',\)"):
+        caller.call("cancel", job, lambda _: None, args={"name": b"x"})
+    with pytest.raises(FileNotFoundError):
+        load("unknown")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_first_line_says_what_memory_limits_do(name: str) -> None:
+    """Scripts that let work go on or end run without memory to spare; those that add do not."""
+    shebang = parts(f"{name}.lua").shebang
+    if name in ALLOW_OOM:
+        assert shebang == "#!lua flags=allow-oom"
+    else:
+        assert shebang == ("#!lua flags=no-writes" if name in NO_WRITES else "#!lua")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_is_short_and_loads_whole(name: str) -> None:
+    """One state change a file; the loaded text begins with its flags and holds its includes."""
+    text = read_lua(f"{name}.lua")
+    assert len(text.splitlines()) <= MOST_LINES
+    script = load(name)
+    assert script.source.startswith(text.splitlines()[0].encode() + b"\n")
+    assert script.source.count(b"#!lua") == 1
+    assert hashlib.sha1(script.source).hexdigest() == script.sha
+    assert "@include type" in text
+    for include in includes_of(name):
+        assert read_lua(f"include/{include}.lua") in script.source.decode()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_includes_what_it_uses_and_no_more(name: str) -> None:
+    """Every included file defines something that the script, or a file included later, uses."""
+    listed = includes_of(name)
+    bodies = [parts(f"include/{include}.lua").body for include in listed]
+    bodies.append(parts(f"{name}.lua").body)
+    for position, include in enumerate(listed):
+        defined = re.findall(r"^local function (\w+)", bodies[position], re.MULTILINE)
+        after = "\n".join(bodies[position + 1 :])
+        assert include == "type" or any(re.search(rf"\b{word}\(", after) for word in defined)
+
+
+def test_every_include_is_included() -> None:
+    """No shared file is left over."""
+    assert set(INCLUDES) == {include for name in SCRIPTS for include in includes_of(name)}
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS, *(f"include/{name}" for name in INCLUDES)])
+def test_no_script_searches_the_keyspace(name: str) -> None:
+    """KEYS and SCAN never run inside a script, nor does cjson touch what users stored."""
+    body = parts(f"{name}.lua").body
+    for command in re.findall(r"redis\.p?call\(\s*'(\w+)'", body):
+        assert command == command.upper()
+        assert command not in {"KEYS", "SCAN", "SMEMBERS", "EVAL", "SELECT", "FLUSHDB"}
+    assert len(re.findall(r"redis\.p?call\(", body)) == len(
+        re.findall(r"redis\.p?call\(\s*'[A-Z]+'", body)
+    )
+    assert "cjson" not in body
+    assert not re.search(r"redis\.call\('PUBLISH'", body), "a wake-up may not fail the script"
