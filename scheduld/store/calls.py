@@ -153,7 +153,7 @@ def claim(
         "claim",
         type_keys,
         parse,
-        extra_keys=[type_keys.claim(caller.node)],
+        extra_keys=[type_keys.claim(caller.node), *_hashes(type_keys, request.verdicts)],
         rest=_flat(request.verdicts),
         args={
             "sequence": request.sequence,
@@ -175,6 +175,7 @@ def finish(caller: Caller, type_keys: TypeKeys, verdicts: Sequence[Verdict]) -> 
         "finish",
         type_keys,
         lambda answer: [Settled(code) for code in answer[2]],
+        extra_keys=_hashes(type_keys, verdicts),
         rest=_flat(verdicts),
         args={"verdict_count": len(verdicts)},
     )
@@ -188,6 +189,7 @@ def start(
         "start",
         type_keys,
         lambda answer: [Started(code) for code in answer[2]],
+        extra_keys=[type_keys.task(raw_id) for raw_id, _ in pairs],
         rest=_pairs(pairs),
         args={"lead": LEAD_MS, "count": len(pairs)},
     )
@@ -201,6 +203,7 @@ def renew(
         "renew",
         type_keys,
         lambda answer: [Renewed(code) for code in answer[2]],
+        extra_keys=[type_keys.task(raw_id) for raw_id, _ in pairs],
         rest=_pairs(pairs),
         args={"lease": lease_ms, "count": len(pairs)},
     )
@@ -250,7 +253,14 @@ def read(caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes]) -> Call[
         rows = zip(raw_ids, answer[2], strict=True)
         return [raw_task(raw_id, answer[1] / 1000, row) for raw_id, row in rows]
 
-    return caller.call("read", type_keys, parse, rest=raw_ids, args={"count": len(raw_ids)})
+    return caller.call(
+        "read",
+        type_keys,
+        parse,
+        extra_keys=[type_keys.task(raw_id) for raw_id in raw_ids],
+        rest=raw_ids,
+        args={"count": len(raw_ids)},
+    )
 
 
 def audit(
@@ -261,6 +271,7 @@ def audit(
         "audit",
         type_keys,
         lambda answer: [int(code) for code in answer[2]],
+        extra_keys=[type_keys.task(raw_id) for raw_id in raw_ids],
         rest=raw_ids,
         args={"mend": "1" if mend else "", "count": len(raw_ids)},
     )
@@ -283,6 +294,10 @@ def _retention(kind: TaskType) -> dict[str, Arg]:
         "dead_count": kind.keep_dead.count,
         "dead_age": kind.keep_dead.age_ms,
     }
+
+
+def _hashes(type_keys: TypeKeys, verdicts: Iterable[Verdict]) -> list[Arg]:
+    return [type_keys.task(verdict.raw_id) for verdict in verdicts]
 
 
 def _flat(verdicts: Iterable[Verdict]) -> list[Arg]:

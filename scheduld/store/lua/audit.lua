@@ -2,6 +2,7 @@
 -- Finds hashes without an index entry and entries without a hash; mends what was named before.
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
+-- KEYS[7..] tasks  hashes of the tasks
 -- ARGV[7] mend   '1': make the broken ones dead with a reason (the caller saw them broken twice)
 -- ARGV[8] count  how many ids follow
 --
@@ -11,9 +12,9 @@
 -- @include type events ends state
 local mend, count = ARGV[7], tonumber(ARGV[8])
 
-local function fault_of(id)
+local function fault_of(id, key)
   local indexed = is_indexed(id)
-  local kind = redis.call('TYPE', prefix .. id).ok
+  local kind = redis.call('TYPE', key).ok
   if kind == 'hash' then
     return indexed and 0 or 1
   end
@@ -24,7 +25,7 @@ end
 local codes = {}
 for index = 1, count do
   local id = ARGV[8 + index]
-  local fault = fault_of(id)
+  local fault = fault_of(id, KEYS[6 + index])
   codes[index] = fault
   if mend == '1' and fault == 1 then
     bury(id, '{"kind":"no_index","message":"the hash was in no index"}', 'no_index: in no index')

@@ -4,6 +4,7 @@
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
 -- KEYS[7]  record             string: the caller's last claim
+-- KEYS[8..] tasks             hashes of the verdicts' tasks
 -- ARGV[7]  sequence           number of the claim: repeated, it answers the same tasks again
 -- ARGV[8]  want               most tasks to take
 -- ARGV[9]  early              also take tasks that come due within this many ms ...
@@ -32,7 +33,7 @@ local last_sequence = last and tonumber(string.match(last, '^%d+')) or 0
 if tonumber(sequence) < last_sequence then
   return {-2, now_us}
 end
-local codes = settle_all(19, verdict_count)
+local codes = settle_all(19, 8, verdict_count)
 local rows, ids, fence
 if tonumber(sequence) == last_sequence then
   rows, fence = replay(last, lease)

@@ -2,6 +2,7 @@
 -- Reads tasks as they are at one instant.
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
+-- KEYS[7..] tasks  hashes of the tasks
 -- ARGV[7] count  how many ids follow
 --
 -- Returns {0, now µs, rows}, a row an id:
@@ -14,7 +15,7 @@ local count = tonumber(ARGV[7])
 local rows = {}
 for index = 1, count do
   local id = ARGV[7 + index]
-  local key = prefix .. id
+  local key = KEYS[6 + index]
   local kind = redis.call('TYPE', key).ok
   rows[index] = {
     redis.call('ZSCORE', due, id) or '',

@@ -2,6 +2,7 @@
 -- Pushes lease ends out, and tells which runs should stop.
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
+-- KEYS[7..] tasks  hashes of the tasks
 -- ARGV[7] lease  ms from now to the new end
 -- ARGV[8] count  how many pairs follow: id, fence
 --
@@ -15,7 +16,7 @@ local lease, count = tonumber(ARGV[7]), tonumber(ARGV[8])
 local codes = {}
 for index = 1, count do
   local id, fence = ARGV[7 + index * 2], ARGV[8 + index * 2]
-  local task = redis.pcall('HMGET', prefix .. id, 'fence', 'cancel', 'settled', 'outcome')
+  local task = redis.pcall('HMGET', KEYS[6 + index], 'fence', 'cancel', 'settled', 'outcome')
   if task.err or task[1] ~= fence or task[3] == fence or task[4] then
     codes[index] = 4
   elseif redis.call('ZSCORE', leased, id) then

@@ -2,6 +2,7 @@
 -- Confirms tasks that were claimed early, just before they start.
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
+-- KEYS[7..] tasks  hashes of the tasks
 -- ARGV[7] lead   ms that a start may be ahead of its due
 -- ARGV[8] count  how many pairs follow: id, fence
 --
@@ -15,7 +16,7 @@ local lead, count = tonumber(ARGV[7]), tonumber(ARGV[8])
 local codes = {}
 for index = 1, count do
   local id, fence = ARGV[7 + index * 2], ARGV[8 + index * 2]
-  local key = prefix .. id
+  local key = KEYS[6 + index]
   local task = redis.pcall('HMGET', key, 'fence', 'early', 'next')
   if task.err or task[1] ~= fence or not redis.call('ZSCORE', leased, id) then
     codes[index] = 2

@@ -1,7 +1,6 @@
 -- Stores the end of one run. Only the newest claim's verdict is kept.
 -- Answers 1 stored, 2 already stored, 3 refused (another claim, or the task is gone).
-local function settle(id, fence, kind, ms, detail, reason, counted)
-  local key = prefix .. id
+local function settle(key, id, fence, kind, ms, detail, reason, counted)
   local task = redis.pcall('HMGET', key, 'fence', 'settled', 'outcome', 'early', 'cancel', 'next',
     'failed', 'due')
   if task.err or task[1] ~= fence then
@@ -80,13 +79,13 @@ local function settle(id, fence, kind, ms, detail, reason, counted)
   return 1
 end
 
--- Verdicts are seven arguments each, from ARGV[first] on.
-local function settle_all(first, count)
+-- Verdicts are seven arguments each from ARGV[first] on, their tasks' hashes KEYS[first_key] on.
+local function settle_all(first, first_key, count)
   local codes = {}
   for index = 1, count do
     local at = first + (index - 1) * 7
-    codes[index] = settle(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4],
-      ARGV[at + 5], ARGV[at + 6])
+    codes[index] = settle(KEYS[first_key + index - 1], ARGV[at], ARGV[at + 1], ARGV[at + 2],
+      ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
   end
   return codes
 end
