@@ -95,7 +95,7 @@ class Daemon:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._membership: Membership | None = None
-        self._told_stuck = False
+        self._stuck_s = 0.0
         self.has_stuck_runs = False
 
     async def run(self) -> int:
@@ -136,7 +136,12 @@ class Daemon:
         self._notifier.ready("working")
         reviver = asyncio.create_task(self._revive())
         await self._stop.wait()
-        log.info("stopping", grace_ms=self._config.shutdown_grace_ms)
+        log.info(
+            "stopping",
+            runs=replica.busy,
+            grace_ms=self._config.shutdown_grace_ms,
+            hint="a second signal ends the grace" if replica.busy else None,
+        )
         self._notifier.stopping("finishing what runs")
         await replica.stop(self._hurry)
         reviver.cancel()
@@ -161,6 +166,9 @@ class Daemon:
         link = AsyncLink(url, timeout_s=self._config.redis_timeout_ms / 1000)
         try:
             await link.greet(self._keys.format)
+            # Before anybody hears that the daemon is ready: clients look here for types.
+            names = [duty.name for duty in self._duties]
+            await link.commands(("SADD", self._keys.types, *names), writes=True)
             await self._add_at_start(link)
         finally:
             await link.aclose()
@@ -203,8 +211,8 @@ class Daemon:
 
     def _is_stuck(self, seconds: float) -> None:
         """Called from a thread while the loop is blocked; leases are not renewed any more."""
-        if not self._told_stuck:
-            self._told_stuck = True
+        is_new, self._stuck_s = seconds < self._stuck_s or not self._stuck_s, seconds
+        if is_new:
             log.critical("a handler blocks the event loop beyond its run_timeout")
             faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr)
         if seconds > self._config.lease_ms / 1000:

@@ -30,7 +30,7 @@ class Retry(Outcome):
 class Snooze(Outcome):
     """Run again at `until` (an aware datetime, or a timedelta, duration text or seconds from now).
 
-    Does not count as an attempt.
+    Does not count as an attempt. A time that has passed means in a second.
     """
 
     def __init__(self, until: datetime | timedelta | str | float) -> None:
@@ -41,6 +41,6 @@ class Snooze(Outcome):
 class Dead(Outcome):
     """Give up now: the task is dead with this reason and is not tried again."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str = "handler gave up") -> None:
         super().__init__(reason)
         self.reason = reason

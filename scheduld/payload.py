@@ -16,29 +16,29 @@ MAX_DEPTH = 200
 DEFAULT_MAX_BYTES = 256 * 1024
 
 
-def _check(value: Any, depth: int) -> None:
+def _check(value: Any, depth: int, what: str) -> None:
     if depth > MAX_DEPTH:
-        raise InvalidInput(f"payload is nested deeper than {MAX_DEPTH}")
+        raise InvalidInput(f"{what} is nested deeper than {MAX_DEPTH}")
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise InvalidInput(f"payload key {key!r} is not a text")
-            _check(item, depth + 1)
+                raise InvalidInput(f"{what} has the key {key!r}, which is not a text")
+            _check(item, depth + 1, what)
     elif isinstance(value, list | tuple):
         for item in value:
-            _check(item, depth + 1)
+            _check(item, depth + 1, what)
 
 
-def encode_json(value: Any) -> bytes:
+def encode_json(value: Any, *, what: str = "payload") -> bytes:
     """Encode a JSON value to compact UTF-8; raises InvalidInput for what JSON cannot hold."""
-    _check(value, 1)
+    _check(value, 1, what)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode()
     except UnicodeEncodeError:
-        raise InvalidInput("payload has a lone surrogate, which is no UTF-8") from None
+        raise InvalidInput(f"{what} has a lone surrogate, which is no UTF-8") from None
     except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidInput(f"payload cannot be stored as JSON: {exc}") from None
+        raise InvalidInput(f"{what} cannot be stored as JSON: {exc}") from None
 
 
 def encode(payload: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
@@ -80,7 +80,7 @@ def parse(data: bytes | str) -> Any:
         raise InvalidInput(f"payload is nested deeper than {MAX_DEPTH}") from None
     except ValueError as exc:
         raise InvalidInput(f"payload is not JSON: {exc}") from None
-    _check(value, 1)
+    _check(value, 1, "payload")
     return value
 
 

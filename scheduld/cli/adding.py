@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from scheduld.cli.common import COMMON, Common, Session, common, session
-from scheduld.cli.output import OutputLost, RepeatSafely, say, say_json
+from scheduld.cli.output import OutputLost, RepeatSafely, note, say, say_json
 from scheduld.cli.payloads import STDIN, Collected, collect
 from scheduld.cli.repeating import command_line, unknown
-from scheduld.errors import InvalidInput, OutcomeUnknown
+from scheduld.errors import InvalidInput, OutcomeUnknown, ScheduldError
 from scheduld.names import id_fault
 
 if TYPE_CHECKING:
@@ -26,11 +28,11 @@ _SHORT_PAYLOAD = 8192
 _OPEN = "the task may be stored or not"
 _EXAMPLES = """\b
 Examples:
-  scheduld add --type hello --now name=Ana
-  scheduld add --type hello --in 1h30m name=Ana tries:=3
+  scheduld add --type hello --now message=Hello
+  scheduld add --type hello --in 1h30m message=Later tries:=3
   scheduld add --type hello --at "2026-12-24 09:00" --timezone Europe/Madrid
   scheduld add --type hello --at 2026-12-24T08:00Z --id xmas --on-conflict replace
-  scheduld add --type hello --payload '{"name": "Ana"}'
+  scheduld add --type hello --payload '{"message": "Hello"}'
   make-payload | scheduld add --type hello -
 """
 
@@ -100,6 +102,19 @@ def _add(given: Given) -> None:
         command = _repeat(given, common(), spec, collected)
         task = _sent(opened, given, spec, command)
         _tell(task, zone, common(), known_now=due is None and given.delay is None)
+        _warn_if_nobody_works(opened, task)
+
+
+def _warn_if_nobody_works(opened: Session, task: Task) -> None:
+    if sys.stderr is None or not sys.stderr.isatty():
+        return  # a script has nobody to start a daemon
+    # The task is stored whatever is found out here: no failure of the look may seem to be its.
+    with contextlib.suppress(ScheduldError, KeyboardInterrupt):
+        if not opened.client.is_served(task.type):
+            note(
+                f"scheduld: no daemon works on type {task.type} now, so the task waits "
+                "(scheduld run starts one)"
+            )
 
 
 def _due(given: Given, zone: str | None) -> datetime | str | None:

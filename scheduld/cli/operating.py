@@ -61,9 +61,10 @@ def check_command() -> None:
 
 @click.command("run", epilog=_RUN_EXAMPLES)
 @click.argument("extra", nargs=-1, metavar="")
+@click.option("--verbose", is_flag=True, help="Log every run, not only what went wrong.")
 @CONFIG
 @REDIS_URL
-def run_command(extra: tuple[str, ...]) -> None:
+def run_command(extra: tuple[str, ...], verbose: bool) -> None:
     """Run the daemon in the foreground.
 
     It ends at SIGTERM or Ctrl-C. Handlers are found among the installed packages, then in the
@@ -81,7 +82,7 @@ def run_command(extra: tuple[str, ...]) -> None:
 
     if "NOTIFY_SOCKET" not in os.environ:
         _tell_how_to_add(config)
-    ctx.exit(serve(config))
+    ctx.exit(serve(config, verbose=verbose))
 
 
 def _tell_how_to_add(config: Config) -> None:
@@ -89,7 +90,7 @@ def _tell_how_to_add(config: Config) -> None:
     words = ["scheduld", "add", *(["--config", given] if given else [])]
     first = next(iter(config.types.values()))
     words += ["--type", first.name, "--now"]
-    words += ["message=Hello"] if first.handler == "log" else []
+    words += ["message=Hello"] if first.handler == "log" else ["KEY=VALUE"]
     try:
         # To stdout: stderr is the log.
         say(f"Add a task from a second terminal: {shell_words(words)}")

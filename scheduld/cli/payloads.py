@@ -117,8 +117,11 @@ def _pair(text: str) -> tuple[str, Any]:
     key = left.removesuffix(":") if is_json else left
     if not equals or not key:
         raise InvalidInput(
-            f"{text[:60]!r} is neither KEY=VALUE nor KEY:=JSON", hint="such as to=ana@example.com"
+            f"{text[:60]!r} is neither KEY=VALUE nor KEY:=JSON",
+            hint="such as to=ana@example.com; a value with blanks needs quotes",
         )
+    if key != key.strip():
+        raise InvalidInput(f"the key {key[:60]!r} has blanks around it", hint="no blanks at the =")
     if not is_json:
         return key, right
     try:

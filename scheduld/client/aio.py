@@ -149,6 +149,10 @@ class AsyncClient:
         """Count the tasks of one type or of each."""
         return await self._do(self._requests.stats(type))
 
+    async def is_served(self, type: str) -> bool:  # noqa: A002
+        """Whether a live replica works on this type; without one its tasks wait."""
+        return await self._do(self._requests.is_served(type))
+
     async def aclose(self) -> None:
         """Close the connections; the embedded server ends if nobody else uses it."""
         link, self._link = self._link, None

@@ -150,6 +150,10 @@ class Client:
         """Count the tasks of one type or of each."""
         return self._do(self._requests.stats(type))
 
+    def is_served(self, type: str) -> bool:  # noqa: A002
+        """Whether a live replica works on this type; without one its tasks wait."""
+        return self._do(self._requests.is_served(type))
+
     def close(self) -> None:
         """Close the connections; the embedded server ends if nobody else uses it."""
         link, self._link = self._link, None

@@ -111,6 +111,11 @@ class Requests:
         name = None if type is None else check_type(type)
         return Asked(lambda: verbs.stats(self.scope, name))
 
+    def is_served(self, type: object) -> Asked[bool]:  # noqa: A002
+        """Check an is_served."""
+        name = check_type(type)
+        return Asked(lambda: verbs.is_served(self.scope, name))
+
 
 def one(results: list[Task | ScheduldError]) -> Task:
     """Return the task of an add of one; raises what refused it."""

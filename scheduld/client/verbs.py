@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _READ_AT_ONCE = 50
+_LIVE_MS = 60_000
 LIST_LIMIT = 10_000
 
 
@@ -71,14 +72,33 @@ def admit_type(scope: Scope, name: str, *, allow_unknown: bool) -> Verb[None]:
     """Let a known type pass and register it; raises InvalidInput naming the nearest."""
     if name in scope.announced:
         return
-    if not allow_unknown and name not in scope.configured_types:
-        types = yield from known_types(scope)
-        if name not in types:
-            near = difflib.get_close_matches(name, types, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(types) or 'none'}"
-            raise InvalidInput(f"there is no task type {name!r}", hint=hint)
+    if not allow_unknown:
+        yield from _must_be_known(scope, name)
     yield Commands((("SADD", scope.caller.keys.types, name),))
     scope.announced.add(name)
+
+
+def _must_be_known(scope: Scope, name: str) -> Verb[None]:
+    if name in scope.configured_types:
+        return
+    types = yield from known_types(scope)
+    if name not in types:
+        near = difflib.get_close_matches(name, types, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(types) or 'none'}"
+        raise InvalidInput(f"there is no task type {name!r}", hint=hint)
+
+
+def is_served(scope: Scope, type_name: str) -> Verb[bool]:
+    """Whether a live replica works on a type: one that was heard of within a minute."""
+    keys = scope.caller.keys
+    (time,) = yield Commands((("TIME",),))
+    since = int(time[0]) * 1000 - _LIVE_MS
+    (replicas,) = yield Commands((("ZRANGEBYSCORE", keys.nodes, since, "+inf"),))
+    if not replicas:
+        return False
+    wanted = tuple(("HGET", keys.node(replica.decode()), "types") for replica in replicas)
+    answers = yield Commands(wanted)
+    return any(type_name.encode() in (types or b"").split() for types in answers)
 
 
 def schedule(
@@ -136,6 +156,8 @@ def list_tasks(
         for index in _indexes(scope.type(name), state):
             tasks = yield from _walk(scope, name, index, state, limit)
             found.update({task.ref: task for task in tasks})
+    if type_name and not found:
+        yield from _must_be_known(scope, type_name)
     return list(found.values())
 
 
@@ -246,7 +268,7 @@ def _outcome(
             created=True,
         )
     if added.code is Added.EXISTS:
-        hint = "on conflict: keep answers with the kept one, replace takes its place"
+        hint = '"keep" answers with the kept one, "replace" takes its place (on_conflict)'
         message = f"{type_name}/{printable(task_id)} exists in state {added.state}"
         return TaskExists(message, state=added.state, hint=hint)
     if added.code is Added.BROKEN:

@@ -24,7 +24,7 @@ LARGEST = 1024 * 1024
 """Largest config file that is read, in bytes."""
 LOCAL_PLACES = ("scheduld.toml", "config/scheduld.toml")
 SYSTEM_PLACE = "/etc/scheduld/scheduld.toml"
-NO_FILE_HINT = "name one with --config or $SCHEDULD_CONFIG"
+NO_FILE_HINT = "scheduld init writes one; --config or $SCHEDULD_CONFIG names another"
 
 
 @dataclass(frozen=True)

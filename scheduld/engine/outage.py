@@ -39,7 +39,11 @@ class Outage:
             if now - self._told < (_REMIND_S if is_known else _OTHER_REASON_S):
                 return
         self._told, self._reason = now, error.message
-        log.warning("Redis is away, work goes on when it is back", error=error.message)
+        log.warning(
+            "Redis cannot be used now, work goes on by itself when it can",
+            error=error.message,
+            hint=error.hint,
+        )
 
     def fine(self) -> None:
         """Take note of a call that worked."""
@@ -47,4 +51,4 @@ class Outage:
             seconds = round(monotonic() - self._since, 1)
             self._since = None
             self.away.clear()
-            log.info("Redis is back", after_s=seconds)
+            log.info("Redis can be used again", after_s=seconds)

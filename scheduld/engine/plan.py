@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from scheduld.store.answers import ClaimAnswer
 
 LEAD_S = LEAD_MS / 1000
+DOUBT = 0.4
+"""Part of a lease that passes after its end before it is taken: more than the third of a lease
+after which every live replica has renewed."""
+_BUCKETS = 64
 
 
 @dataclass(slots=True)
@@ -67,10 +72,15 @@ class Plan:
         if answer.next_due_ms is not None:
             at = min(at, server.monotonic_at(answer.next_due_ms) - LEAD_S)
         if answer.next_lease_end_ms is not None:
-            # A sweeper takes a lease only a third after its end, see Bound.
-            swept_ms = answer.next_lease_end_ms + self.lease_ms / 3 + 1
-            at = min(at, max(server.monotonic_at(swept_ms), now + self.lease_ms / 3000))
+            at = min(at, self._sweep_at(server.monotonic_at(answer.next_lease_end_ms + 1), now))
         self.next_at = max(at, self._not_before)
+
+    def _sweep_at(self, end_at: float, now: float) -> float:
+        """When to look for a lease that ends at `end_at`: once to see that it has ended, once
+        to take it when the doubt has passed (see Bound)."""
+        if end_at > now:
+            return end_at
+        return now + self.lease_ms / 1000 * DOUBT * (1 + 2 / _BUCKETS)
 
     def _latest(self, now: float) -> float:
         """When to look again if nothing else asks for it: at most a timeout from now."""
@@ -83,26 +93,27 @@ class Plan:
 class Bound:
     """Up to which lease end this replica may take tasks from others.
 
-    A lease counts as run out when its end lay before a server time that was told at least a
-    third of a lease ago by this process's own clock. So a server clock that steps forward, or
+    A lease counts as run out when its end lay before a server time that was told at least
+    DOUBT of a lease ago by this process's own clock. So a server clock that steps forward, or
     a freeze of either side, gives live replicas the time to renew (they do so every lease/3)
     before anything is taken from them.
     """
 
     def __init__(self, lease_ms: int) -> None:
-        self._wait_s = lease_ms / 3000
-        self._seen: list[tuple[float, float]] = []
+        self._wait_s = lease_ms / 1000 * DOUBT
+        # (when the bucket began, when it was last told, the server's ms then)
+        self._seen: deque[tuple[float, float, float]] = deque()
 
     def told(self, now_ms: float, at: float) -> None:
         """Take note that the server's time was `now_ms` at monotonic second `at`."""
-        if not self._seen or at - self._seen[-1][0] >= self._wait_s / 8:
-            self._seen.append((at, now_ms))
-        while len(self._seen) > 1 and at - self._seen[1][0] >= self._wait_s:
-            self._seen.pop(0)
+        began = at
+        if self._seen and at - self._seen[-1][0] < self._wait_s / _BUCKETS:
+            began = self._seen.pop()[0]
+        self._seen.append((began, at, now_ms))
+        while len(self._seen) > 1 and at - self._seen[1][1] >= self._wait_s:
+            self._seen.popleft()
 
     def value_ms(self, at: float) -> int:
         """Latest lease end that counts as run out at monotonic second `at`; 0 if none does."""
-        first = self._seen[0] if self._seen else None
-        if first is None or at - first[0] < self._wait_s:
-            return 0
-        return int(first[1])
+        old = [now_ms for _, told_at, now_ms in self._seen if at - told_at >= self._wait_s]
+        return int(old[-1]) if old else 0

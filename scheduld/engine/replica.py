@@ -18,7 +18,7 @@ from scheduld.engine.heartbeat import Heartbeat, Holds
 from scheduld.engine.isolation import Stop
 from scheduld.engine.janitor import Janitor
 from scheduld.engine.listener import Listener
-from scheduld.engine.loop import Loop, repeat
+from scheduld.engine.loop import Loop, repeat, wait_for
 from scheduld.engine.plan import Bound
 from scheduld.engine.poller import Poller, Shared
 from scheduld.engine.presence import Presence
@@ -41,6 +41,7 @@ log = structlog.get_logger("scheduld.replica")
 _PULSE_S = 0.5
 _SETTLE_S = 1.0
 _FLUSH_S = 5.0
+_LOOK_S = 0.01
 _CANCEL_AGAIN_S = 0.1
 
 
@@ -125,34 +126,36 @@ class Replica:
         """Stop gracefully; `hurry` ends the grace early. All runs end or are given back."""
         for poller in self.pollers.values():
             poller.begin_stop()
-        if not await self._pollers_end(self._grace_s, hurry):
-            log.warning("giving back what still runs", runs=self._busy())
+        if not await self._runs_end(self._grace_s, hurry):
+            log.warning("giving back what still runs", runs=self.busy)
             for poller in self.pollers.values():
                 poller.runner.stop_all(Stop.STOPPING)
-            await self._pollers_end(_SETTLE_S)
+            await self._runs_end(_SETTLE_S)
             for poller in self.pollers.values():
                 poller.abandon()
-            if not await self._pollers_end(_FLUSH_S):
-                log.error("Redis did not take the last verdicts; leases will run out instead")
+        pollers = [self._tasks[poller] for poller in self.pollers.values()]
+        _, unfinished = await asyncio.wait(pollers, timeout=_FLUSH_S)
+        if unfinished:
+            log.error("Redis did not take the last verdicts; leases will run out instead")
         await self._close()
+
+    @property
+    def busy(self) -> int:
+        """How many runs have not come to their verdict."""
+        return sum(poller.busy for poller in self.pollers.values())
 
     @property
     def has_stuck_runs(self) -> bool:
         """Whether handlers still run, which nothing can end but the process."""
         return any(poller.runner.running for poller in self.pollers.values())
 
-    async def _pollers_end(self, seconds: float, hurry: asyncio.Event | None = None) -> bool:
-        waiting = {self._tasks[poller] for poller in self.pollers.values()}
-        waiting = {task for task in waiting if not task.done()}
-        cut = asyncio.create_task(hurry.wait()) if hurry else None
+    async def _runs_end(self, seconds: float, hurry: asyncio.Event | None = None) -> bool:
+        """Wait until nothing runs any more, at most so long; `hurry` ends the wait."""
+        hurry = hurry or asyncio.Event()
         deadline = self._loop.time() + seconds
-        while waiting and (left := deadline - self._loop.time()) > 0 and not (cut and cut.done()):
-            watched = waiting | ({cut} if cut else set())
-            await asyncio.wait(watched, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            waiting = {task for task in waiting if not task.done()}
-        if cut:
-            cut.cancel()
-        return not waiting
+        while self.busy and self._loop.time() < deadline and not hurry.is_set():
+            await wait_for(hurry, min(_LOOK_S, deadline - self._loop.time()))
+        return not self.busy
 
     async def _close(self) -> None:
         self._presence.stop()
@@ -179,9 +182,6 @@ class Replica:
     def _tick(self) -> None:
         self._pulse.tick()
         self._loop.call_later(_PULSE_S, self._tick)
-
-    def _busy(self) -> int:
-        return sum(poller.busy for poller in self.pollers.values())
 
     def _due(self, name: str | None, due_ms: int | None) -> None:
         chosen = self.pollers.values() if name is None else [self.pollers.get(name)]

@@ -12,7 +12,7 @@ from scheduld import payload as codec
 from scheduld.engine.isolation import Execution, Stop
 from scheduld.errors import InvalidInput
 from scheduld.handlers.contract import Run
-from scheduld.model import Claim, Verdict, VerdictKind, instant
+from scheduld.model import Claim, Verdict, VerdictKind, instant, iso
 from scheduld.names import id_fault, printable
 from scheduld.policies.endings import Ending, GivenBack, Unreadable, verdict
 
@@ -135,6 +135,8 @@ class Runner:
             )
         elif result.kind is VerdictKind.DEAD:
             log.error("task is dead", task=_ref(claim), attempt=claim.attempt, error=result.reason)
+        elif result.kind is VerdictKind.SNOOZE:
+            log.info("task is snoozed", task=_ref(claim), until=iso(result.at_ms))
         else:
             log.debug("run ended", task=_ref(claim), verdict=result.kind.value)
 

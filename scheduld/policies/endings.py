@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from scheduld.duration import parse_duration_ms
+from scheduld.duration import format_ms, parse_duration_ms
 from scheduld.errors import InvalidInput, WhenError
 from scheduld.model import Claim, RetryPolicy, Verdict, VerdictKind
 from scheduld.names import printable
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RESULT_LIMIT = 64 * 1024
+SHORTEST_SNOOZE_MS = 1_000
+"""What a snooze until a time that has passed lasts."""
 ERROR_LIMIT = 4 * 1024
 TRACEBACK_LIMIT = 16 * 1024
 _REASON_LIMIT = 200
@@ -92,7 +94,9 @@ def verdict(
         case Raised(error):
             return failed(error_dict(error))
         case TimedOut(limit_ms):
-            return failed(_error("timeout", f"the run took longer than {limit_ms} ms"))
+            return failed(
+                _error("timeout", f"the run took longer than {format_ms(limit_ms)} (run_timeout)")
+            )
         case GivenBack(delay_ms):
             return Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE, delay_ms=delay_ms)
         case Unreadable(kind, message):
@@ -113,7 +117,8 @@ def _chosen(
             case Dead():
                 return failed(_error("dead", safe_text(outcome)), final=True)
     except WhenError as exc:
-        return failed(_error("outcome", f"{type(outcome).__name__}: {exc.message}"))
+        hint = "; a reason goes as reason=..." if isinstance(outcome, Retry) else ""
+        return failed(_error("outcome", f"{type(outcome).__name__}: {exc.message}{hint}"))
     except BaseException as exc:  # noqa: BLE001 - a value's own methods may raise anything
         return failed(_error("outcome", f"{type(outcome).__name__}: {safe_text(exc)}"))
     return failed(_error("outcome", f"unknown outcome {type(outcome).__name__}"))
@@ -124,8 +129,11 @@ def _snooze_ms(until: Any, now_ms: float) -> int:
         if until.tzinfo is None:
             raise WhenError("until is a datetime without a time zone")
         # Between two datetimes of one zone Python would count wall-clock hours.
-        return max((until - _EPOCH) // timedelta(milliseconds=1), 1)
-    return int(now_ms) + parse_duration_ms(until)
+        at_ms = (until - _EPOCH) // timedelta(milliseconds=1)
+    else:
+        at_ms = int(now_ms) + parse_duration_ms(until)
+    # A time that has passed would run it again at once, and again: that is no snooze.
+    return at_ms if at_ms > now_ms else int(now_ms) + SHORTEST_SNOOZE_MS
 
 
 def result_text(value: Any) -> str:
@@ -133,9 +141,9 @@ def result_text(value: Any) -> str:
     if value is None:
         return ""
     try:
-        data = encode_json(value)
+        data = encode_json(value, what="the result")
     except InvalidInput as exc:
-        return _marker(f"{type(value).__name__} is not JSON: {exc.message}")
+        return _marker(exc.message)
     except BaseException as exc:  # noqa: BLE001 - a value's own methods may raise anything
         return _marker(f"{type(value).__name__} is not JSON: {safe_text(exc)}")
     if len(data) > RESULT_LIMIT:

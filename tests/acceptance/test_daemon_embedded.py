@@ -58,7 +58,7 @@ def test_its_server_dies(tmp_path: Path, state_dir: Path) -> None:
         place.wait_for(END)
         os.kill(server_pid(str(state_dir / "server.sock")), signal.SIGKILL)
         died = time.monotonic()
-        wait_until(lambda: daemon.has_said("Redis is back"), "work goes on")
+        wait_until(lambda: daemon.has_said("Redis can be used again"), "work goes on")
         assert time.monotonic() - died < 8
         add(place)
         place.wait_for(END, 2)

@@ -207,7 +207,7 @@ def test_step_9_recover(fast_store: Store) -> None:
     fast_store.pass_ms(LEASE + 1)
     fast_store.recover()
     assert fast_store.state("a") == "dead", "three lost runs are max_interruptions"
-    assert fast_store.finish(slow) is Settled.ALREADY
+    assert fast_store.finish(slow) is Settled.REFUSED, "it was given up before this came"
     fast_store.add("b")
     slow = fast_store.lose("b")
     assert fast_store.finish(slow) is Settled.STORED, "nobody has claimed it since"

@@ -127,8 +127,11 @@ async def test_outages_are_told_once_and_end_by_themselves(
         own_server.restart()
         for name in TYPES:
             await own_site.ended(name, await own_site.add(name))
-    told = [log["event"] for log in logs if log["event"].startswith("Redis is")]
-    assert told == ["Redis is away, work goes on when it is back", "Redis is back"]
+    told = [log["event"] for log in logs if log["event"].startswith("Redis can")]
+    assert told == [
+        "Redis cannot be used now, work goes on by itself when it can",
+        "Redis can be used again",
+    ]
     assert errors(logs) == []
 
 

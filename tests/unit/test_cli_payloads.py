@@ -16,7 +16,9 @@ from scheduld.errors import InvalidInput
 if TYPE_CHECKING:
     from pathlib import Path
 
-KEYS = st.text(min_size=1).filter(lambda key: "=" not in key and not key.endswith(":"))
+KEYS = st.text(min_size=1).filter(
+    lambda key: "=" not in key and not key.endswith(":") and key == key.strip()
+)
 
 
 @given(KEYS, st.text())

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduld.clock import ServerClock
-from scheduld.engine.plan import LEAD_S, Bound, Plan
+from scheduld.engine.plan import DOUBT, LEAD_S, Bound, Plan
 from scheduld.model import Claim, TaskType
 from scheduld.store.answers import ClaimAnswer
 from scheduld.store.calls import EARLY_MS, LEAD_MS, MAX_IDS
 
 LEASE_MS = 30_000
+DOUBT_S = DOUBT * LEASE_MS / 1000
 SERVER_MS = 1_800_000_000_000.0
 A_CLAIM = Claim("a", "x", b"x", None, 1, 0, 0, False, 0, 0, 0)
 
@@ -123,17 +124,18 @@ def test_a_wake_up_during_a_claim_is_kept() -> None:
     assert poll.answer() == 10.0
 
 
-def test_a_lease_is_looked_for_a_third_after_its_end() -> None:
-    """Only then may a sweeper take it."""
+def test_a_lease_is_looked_for_when_it_ends() -> None:
+    """Its end must be seen before the doubt begins, after which it may be taken."""
     poll = Poll(TaskType(name="a", handler="h", empty_poll_timeout_ms=600_000))
-    assert poll.answer(lease_ends_in_ms=20_000) == pytest.approx(30.001)
+    assert poll.answer(lease_ends_in_ms=20_000) == pytest.approx(20.001)
 
 
 def test_a_lease_that_ran_out_is_looked_for_soon_but_not_again_and_again() -> None:
-    """Even if it ended long ago the next look is a third of a lease away."""
+    """Even if it ended long ago the next look is at the end of the doubt."""
     assert Poll().answer(lease_ends_in_ms=-500_000) == pytest.approx(10.0)
     short = Poll(TaskType(name="a", handler="h", empty_poll_timeout_ms=600_000))
-    assert short.answer(lease_ends_in_ms=-500_000) == pytest.approx(LEASE_MS / 3000)
+    assert short.answer(lease_ends_in_ms=-500_000) == pytest.approx(DOUBT_S, rel=0.05)
+    assert short.answer(lease_ends_in_ms=-500_000) > DOUBT_S
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_no_answer_makes_it_spin_or_sleep_too_long(
 
 
 class TestBound:
-    """Leases are taken only after a third of a lease on this process's own clock."""
+    """Leases are taken only after a time of doubt on this process's own clock."""
 
     def test_nothing_is_taken_at_first(self) -> None:
         """A replica that has just started, or never heard the time, takes nothing."""
@@ -192,11 +194,12 @@ class TestBound:
         bound.told(SERVER_MS, 100.0)
         assert bound.value_ms(109.9) == 0
 
-    def test_a_lease_is_taken_a_third_later(self) -> None:
-        """Up to the time that the server told a third of a lease ago."""
+    def test_a_lease_is_taken_after_the_doubt(self) -> None:
+        """Up to the time that the server told when the doubt began."""
         bound = Bound(LEASE_MS)
         bound.told(SERVER_MS, 100.0)
-        assert bound.value_ms(110.0) == int(SERVER_MS)
+        assert bound.value_ms(111.9) == 0
+        assert bound.value_ms(112.0) == int(SERVER_MS)
 
     def test_a_step_forward_takes_nothing_at_once(self) -> None:
         """After the server's clock jumped a day ahead, live replicas have time to renew."""
@@ -206,9 +209,9 @@ class TestBound:
         jumped = SERVER_MS + 60_000 + 86_400_000
         bound.told(jumped, 160.0)
         assert bound.value_ms(160.0) <= SERVER_MS + 60_000
-        assert bound.value_ms(169.9) < jumped
-        bound.told(jumped + 10_000, 170.0)
-        assert bound.value_ms(170.1) >= jumped
+        assert bound.value_ms(171.9) < jumped
+        bound.told(jumped + 12_000, 172.0)
+        assert bound.value_ms(172.1) >= jumped
 
     def test_a_freeze_takes_nothing_at_once(self) -> None:
         """After a minute without an answer the last time known counts, not the new one."""
@@ -217,12 +220,12 @@ class TestBound:
         assert bound.value_ms(160.0) == int(SERVER_MS)
         bound.told(SERVER_MS + 60_000, 160.0)
         assert bound.value_ms(160.0) == int(SERVER_MS)
-        assert bound.value_ms(170.0) == int(SERVER_MS)
-        bound.told(SERVER_MS + 70_000, 170.0)
-        assert bound.value_ms(170.0) == int(SERVER_MS) + 60_000
+        assert bound.value_ms(171.9) == int(SERVER_MS)
+        bound.told(SERVER_MS + 72_000, 172.0)
+        assert bound.value_ms(172.0) == int(SERVER_MS) + 60_000
 
     @given(st.lists(st.tuples(st.floats(0.001, 20), st.floats(-50_000, 50_000)), max_size=80))
-    def test_it_is_always_a_time_that_was_told_a_third_ago(
+    def test_it_is_always_a_time_that_was_told_before_the_doubt(
         self, steps: list[tuple[float, float]]
     ) -> None:
         """Whatever the answers and steps of the clock, it remembers few and is never newer."""
@@ -232,7 +235,7 @@ class TestBound:
             server_ms += wait * 1000 + step
             bound.told(server_ms, at)
             told.append((at, int(server_ms)))
-            old = {ms for seen_at, ms in told if at - seen_at >= LEASE_MS / 3000}
+            old = {ms for seen_at, ms in told if at - seen_at >= DOUBT_S}
             value = bound.value_ms(at)
             assert value == 0 or value in old
-            assert len(bound._seen) <= 12
+            assert len(bound._seen) <= 68
