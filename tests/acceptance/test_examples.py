@@ -211,6 +211,7 @@ def test_adding(example: Example) -> None:
         ref = example.run("./add.sh", str(redis_cli), "-s", str(example.socket)).split()[-1]
         assert example.ended(ref)["payload"] == {"message": "added with redis-cli"}
         wait_until(lambda: log.read_text().count('"number ') == 100, "all ran")
+        wait_until(lambda: '"event": "soon"' in log.read_text(), "the later one ran")
         for message in ("now", "soon", "once", "added with redis-cli"):
             assert log.read_text().count(f'"event": "{message}"') == 1
         assert log.read_text().count('"event": "twice"') == 0

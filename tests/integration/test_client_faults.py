@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scheduld import AsyncClient, Client, TaskSpec
-from scheduld.errors import OutcomeUnknown, Unreachable
+from scheduld.errors import NotFound, OutcomeUnknown, Unreachable
 from tests.integration.test_client import fresh_namespace
 from tests.support.proxy import Proxy
 from tests.support.replicas import until
@@ -100,6 +100,8 @@ async def test_a_requeue_is_not_repeated_by_itself(valkey_server: RunningServer)
     ):
         task = await client.schedule("t", delay="1h", allow_unknown=True)
         await client.cancel("t", task.id)
+        with pytest.raises(NotFound):
+            await client.requeue("t", "another")  # the server knows the script from now on
         await proxy.become("half")
         with pytest.raises(OutcomeUnknown):
             await client.requeue("t", task.id)

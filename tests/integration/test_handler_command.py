@@ -242,7 +242,8 @@ async def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 async def test_a_second_cancellation_kills_at_once(tmp_path: Path) -> None:
     """Whoever cancels again does not wait for the grace, and leaves nothing behind."""
     pid_file = tmp_path / "pid"
-    script = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"
+    # It reads first: stdin comes when the start is complete, and a cancel is a signal.
+    script = f"trap '' TERM; cat >/dev/null; echo $$ > {pid_file}; while :; do sleep 0.05; done"
     running = asyncio.create_task(run_sh(script))
     await until(lambda: pid_file.exists() and bool(pid_file.read_text().strip()))
     running.cancel()
