@@ -283,9 +283,11 @@ class TestEarlyClaims:
             task_id = await site.add("a", in_s=0.3)
             await claimed_early(site, member.poller("a"))
             await site.redis.script_load(load("start").source)
-            await proxy.become("half")
+            # Held, not dropped: a connection can be made, should another call come first.
+            await proxy.become("hold")
             key = site.keys.type("a").task(task_id.encode())
             await until(lambda: site.redis.hexists(key, "started"), "confirmed")
+            await proxy.become("reset")
             await proxy.become("pass")
             task = await site.ended("a", task_id)
             assert journal.ids == [task_id]
