@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduld.store.calls import EARLY_MS, LEAD_MS, MAX_IDS
+from scheduld.store.calls import EARLY_MS, LEAD_MS, MAX_CLAIMED
 
 if TYPE_CHECKING:
     from scheduld.clock import ServerClock
@@ -49,7 +49,7 @@ class Plan:
 
     def want(self, free: int) -> int:
         """How many tasks the next claim may take, with so many slots free."""
-        most = self.kind.poll_batch if self.kind.poll_timeout_ms else MAX_IDS
+        most = self.kind.poll_batch if self.kind.poll_timeout_ms else MAX_CLAIMED
         return max(0, min(free, most))
 
     @property

@@ -36,6 +36,8 @@ MAX_IDS = 500
 """Most ids a call may carry."""
 MAX_BYTES = 4 * 1024 * 1024
 """Most bytes a call may carry, payloads included."""
+MAX_CLAIMED = 200
+"""Most tasks a claim takes: with as many verdicts it keeps the server some 20 ms."""
 EARLY_MS = 50
 """How long before its due a task may be claimed."""
 LEAD_MS = 3

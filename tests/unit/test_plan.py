@@ -13,7 +13,7 @@ from scheduld.clock import ServerClock
 from scheduld.engine.plan import DOUBT, LEAD_S, Bound, Plan
 from scheduld.model import Claim, TaskType
 from scheduld.store.answers import ClaimAnswer
-from scheduld.store.calls import EARLY_MS, LEAD_MS, MAX_IDS
+from scheduld.store.calls import EARLY_MS, LEAD_MS, MAX_CLAIMED
 
 LEASE_MS = 30_000
 DOUBT_S = DOUBT * LEASE_MS / 1000
@@ -142,7 +142,7 @@ def test_a_lease_that_ran_out_is_looked_for_soon_but_not_again_and_again() -> No
     ("poll_timeout_ms", "free", "want", "early_ms"),
     [
         (0, 7, 7, EARLY_MS),
-        (0, 9_999, MAX_IDS, EARLY_MS),
+        (0, 9_999, MAX_CLAIMED, EARLY_MS),
         (500, 7, 3, LEAD_MS),
         (500, 2, 2, LEAD_MS),
     ],
