@@ -7,6 +7,8 @@ import faulthandler
 import os
 import signal
 import sys
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("scheduld.daemon")
 EXIT_STUCK = 70
 _EMBEDDED_WAIT_S = 10.0
+_TELL_S = 1.0
 
 
 def serve(config: Config, *, verbose: bool = False) -> int:
@@ -73,7 +76,15 @@ def _run(daemon: Daemon) -> int:
     except ImportError:
         pass
     with asyncio.Runner(loop_factory=factory) as runner:
-        code = runner.run(daemon.run())
+        loop = runner.get_loop()
+        main = loop.create_task(daemon.run())
+        while not main.done():
+            try:
+                loop.run_until_complete(main)
+            except (SystemExit, KeyboardInterrupt) as error:
+                # asyncio lets these out of the loop, whichever task raised them.
+                log.error("a handler raised this in a task of its own", error=repr(error))
+        code = main.result()
         if daemon.has_stuck_runs:
             # Python would wait for them; their tasks were given back already.
             os._exit(code)
@@ -168,7 +179,8 @@ class Daemon:
             await link.greet(self._keys.format)
             # Before anybody hears that the daemon is ready: clients look here for types.
             names = [duty.name for duty in self._duties]
-            await link.commands(("SADD", self._keys.types, *names), writes=True)
+            with suppress(ScheduldError):  # a full server refuses it, and may yet drain
+                await link.commands(("SADD", self._keys.types, *names))
             await self._add_at_start(link)
         finally:
             await link.aclose()
@@ -184,7 +196,10 @@ class Daemon:
                 data = payload.encode(dict(duty.kind.at_start))
                 task = NewTask(task_id.encode(), data, task_id)
                 type_keys = self._keys.type(duty.name)
-                await link.run(add(caller, type_keys, [task], on_conflict="keep"))
+                try:
+                    await link.run(add(caller, type_keys, [task], on_conflict="keep"))
+                except Unreachable as error:
+                    log.error("at_start was not added", type=duty.name, error=error.message)
 
     async def _revive(self) -> None:
         """Start the embedded server again if it dies; no other server is ours to start."""
@@ -212,9 +227,18 @@ class Daemon:
     def _is_stuck(self, seconds: float) -> None:
         """Called from a thread while the loop is blocked; leases are not renewed any more."""
         is_new, self._stuck_s = seconds < self._stuck_s or not self._stuck_s, seconds
-        if is_new:
-            log.critical("a handler blocks the event loop beyond its run_timeout")
-            faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr)
-        if seconds > self._config.lease_ms / 1000:
-            log.critical("the event loop is still blocked: the daemon ends")
+        is_end = seconds > self._config.lease_ms / 1000
+        if is_new or is_end:
+            # From a thread: the loop may be stuck in a log line that nobody reads, with its lock.
+            telling = threading.Thread(target=self._tell_stuck, args=(is_end,), daemon=True)
+            telling.start()
+            telling.join(_TELL_S)
+        if is_end:
             os._exit(EXIT_STUCK)
+
+    def _tell_stuck(self, is_end: bool) -> None:
+        if is_end:
+            log.critical("the event loop is still blocked: the daemon ends")
+            return
+        log.critical("a handler blocks the event loop beyond its run_timeout")
+        faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr)

@@ -17,12 +17,17 @@ ID_LIMIT = 200
 """Longest task id, in bytes of UTF-8."""
 
 
+def is_name(text: str) -> bool:
+    """Whether a text is a name of a namespace, type or schedule."""
+    return _NAME.fullmatch(text) is not None
+
+
 def check_name(kind: str, text: object) -> str:
     """Return `text` if it is a name of a namespace, type or schedule.
 
     Raises InvalidInput, naming the rule, otherwise.
     """
-    if not isinstance(text, str) or not _NAME.fullmatch(text):
+    if not isinstance(text, str) or not is_name(text):
         raise InvalidInput(
             f"{kind} {printable(str(text)[:80])!r} is not a name",
             hint="1 to 63 of a-z 0-9 _ . - and not starting with _ . or -",

@@ -7,6 +7,7 @@ not text, no lone surrogates, no silent `str()` of unknown objects.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from scheduld.errors import InvalidInput
@@ -24,6 +25,8 @@ def _check(value: Any, depth: int, what: str) -> None:
             if not isinstance(key, str):
                 raise InvalidInput(f"{what} has the key {key!r}, which is not a text")
             _check(item, depth + 1, what)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(f"{what} has a number that JSON cannot hold: {value}")
     elif isinstance(value, list | tuple):
         for item in value:
             _check(item, depth + 1, what)

@@ -89,7 +89,7 @@ class AsyncClient:
 
     async def schedule_many(
         self,
-        type: str,  # noqa: A002
+        type: str,  # noqa: A002 - the public word
         tasks: Iterable[TaskSpec | Mapping[str, Any]],
         *,
         timezone: str | tzinfo | None = None,

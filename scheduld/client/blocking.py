@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import suppress
@@ -55,6 +56,7 @@ class Client:
         self._membership: Membership | None = None
         self._url = ""
         self._opening = threading.Lock()
+        self._pid = os.getpid()
 
     def schedule(
         self,
@@ -90,7 +92,7 @@ class Client:
 
     def schedule_many(
         self,
-        type: str,  # noqa: A002
+        type: str,  # noqa: A002 - the public word
         tasks: Iterable[TaskSpec | Mapping[str, Any]],
         *,
         timezone: str | tzinfo | None = None,
@@ -171,6 +173,8 @@ class Client:
 
     def _do(self, asked: Asked[T]) -> T:
         patience = Patience(self._wait_s, asked.repeatable)
+        if self._pid != os.getpid():
+            self._forked()
         while True:
             try:
                 return self._drive(self._connected(), asked.verb())
@@ -181,6 +185,11 @@ class Client:
                 # The embedded server may have been killed; it is ours to start again.
                 with suppress(ScheduldError):
                     self._membership.ensure(wait_s=self._wait_s)
+
+    def _forked(self) -> None:
+        # Connections and embedded server are the parent's; its lock may have been held.
+        self._pid, self._opening = os.getpid(), threading.Lock()
+        self._link = self._membership = None
 
     def _drive(self, link: SyncLink, verb: Verb[T]) -> T:
         results: Any = None

@@ -69,4 +69,10 @@ def close_all() -> None:
             _clients.pop(key).close()
 
 
+def _forget_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
 atexit.register(close_all)
+os.register_at_fork(after_in_child=_forget_lock)

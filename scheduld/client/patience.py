@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from scheduld.clock import monotonic
-from scheduld.errors import OutcomeUnknown, ScheduldError, Unreachable
+from scheduld.errors import InvalidInput, OutcomeUnknown, ScheduldError, Unreachable
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
@@ -22,6 +23,9 @@ class Patience:
     _unknown: OutcomeUnknown | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        wait_s: object = self.wait_s
+        if not isinstance(wait_s, int | float) or not 0 <= wait_s < math.inf:
+            raise InvalidInput(f"wait_s is a number of seconds, not {wait_s!r}")
         self._deadline = monotonic() + self.wait_s
 
     def pause_s(self, error: ScheduldError) -> float:

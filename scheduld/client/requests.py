@@ -59,6 +59,8 @@ class Requests:
     ) -> Asked[list[Task | ScheduldError]]:
         """Check an add of many tasks of one type."""
         name, conflict = check_type(type), check_conflict(on_conflict)
+        if not isinstance(specs, Iterable):
+            raise InvalidInput(f"tasks are a list of TaskSpec or payloads, not {specs!r}"[:200])
         zone = self.settings.timezone if timezone is None else timezone
         new = [
             prepare(

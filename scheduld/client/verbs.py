@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,9 +22,9 @@ from scheduld.errors import (
     TaskExists,
 )
 from scheduld.model import OnConflict, State, Task
-from scheduld.names import check_id, id_time_ms, printable
+from scheduld.names import check_id, id_time_ms, is_name, printable
 from scheduld.store import calls
-from scheduld.store.answers import Added, AddedTask
+from scheduld.store.answers import Added, AddedTask, to_ms
 from scheduld.store.keys import TypeKeys, decode_id, encode_id
 from scheduld.store.records import to_task
 
@@ -65,7 +66,8 @@ def known_types(scope: Scope) -> Verb[list[str]]:
     """All types of the config and of `ns:types`, sorted."""
     (members,) = yield Commands((("SMEMBERS", scope.caller.keys.types),))
     seen = {member.decode(errors="replace") for member in members}
-    return sorted(seen | scope.configured_types)
+    # Others may have put anything there; what is no name can have no tasks.
+    return sorted({name for name in seen if is_name(name)} | scope.configured_types)
 
 
 def admit_type(scope: Scope, name: str, *, allow_unknown: bool) -> Verb[None]:
@@ -142,7 +144,8 @@ def find(scope: Scope, task_id: str) -> Verb[list[Task]]:
     types = yield from known_types(scope)
     found: list[Task] = []
     for name in types:
-        found += yield from _read(scope, name, [encode_id(task_id)])
+        with suppress(Conflict):  # a type with a broken key has no task to be found
+            found += yield from _read(scope, name, [encode_id(task_id)])
     return found
 
 
@@ -226,7 +229,9 @@ def _type_stats(name: str, replies: list[Any]) -> TypeStats:
     due, leased, done, dead, first, meta, time = replies
     pairs = dict(zip(meta[::2], meta[1::2], strict=True))
     counters = {
-        key[2:].decode(): int(value) for key, value in pairs.items() if key.startswith(b"n:")
+        key[2:].decode(errors="replace"): int(value)
+        for key, value in pairs.items()
+        if key.startswith(b"n:") and value.isdigit()
     }
     return TypeStats(
         type=name,
@@ -234,7 +239,7 @@ def _type_stats(name: str, replies: list[Any]) -> TypeStats:
         running=leased,
         done=done,
         dead=dead,
-        next_due_ms=int(float(first[1])) if first else None,
+        next_due_ms=to_ms(first[1]) if first else None,
         now_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
         counters=counters,
     )

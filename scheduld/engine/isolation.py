@@ -105,7 +105,7 @@ class Execution:
     def _in_thread(self) -> Ending:
         try:
             return _returned(self._handler.call(*self._arguments))
-        except BaseException as error:  # noqa: BLE001 - see above
+        except BaseException as error:  # noqa: BLE001 - SystemExit must not end the daemon
             return Raised(error)
 
     def _ending(self, call: asyncio.Future[Ending]) -> Ending:

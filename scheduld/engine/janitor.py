@@ -14,6 +14,7 @@ import structlog
 
 from scheduld.clock import monotonic
 from scheduld.engine.loop import wait_for
+from scheduld.errors import Conflict
 from scheduld.names import printable
 from scheduld.store import calls
 from scheduld.store.keys import decode_id
@@ -86,7 +87,12 @@ class Janitor:
         if not await wait_for(self._stop, self._step_s):
             await self.recover()
             self._is_pruning = not self._is_pruning
-            await (self.prune() if self._is_pruning else self.audit())
+            try:
+                await (self.prune() if self._is_pruning else self.audit())
+            except Conflict as error:
+                # A key of the wrong type in one type must not keep the others from care.
+                self._place = None
+                log.error("cannot prune or audit", error=error.message)
 
     async def recover(self) -> None:
         """Give expired leases back for types whose pollers have not looked for a lease."""
@@ -103,7 +109,11 @@ class Janitor:
                 bound_ms=bound_ms,
                 limit=_RECOVER,
             )
-            await self._link.run(call)
+            try:
+                await self._link.run(call)
+            except Conflict as error:
+                log.error("cannot recover", type=poller.duty.name, error=error.message)
+                continue
             # A busy type's poller tells the bound no news; the server's clock does.
             self._bound.told(self._link.server.now_ms(), monotonic())
 

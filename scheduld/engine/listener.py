@@ -102,7 +102,7 @@ class Listener:
 
     def _read(self, data: bytes) -> None:
         words = data.split(b" ", 2)
-        with suppress(ValueError, UnicodeDecodeError):
+        with suppress(ValueError, OverflowError):
             if len(words) == 3 and words[1] == b"cancel":
                 self._on_cancel(words[0].decode(), words[2])
             elif len(words) == 2:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from scheduld.store.link import AsyncLink
 
 log = structlog.get_logger("scheduld.poller")
+_AGAIN_MS = 1_000
+"""Wait before a task is claimed again whose run could not even begin."""
 
 
 @dataclass(slots=True)
@@ -248,7 +250,12 @@ class Poller:
         if self._stopping:
             self._give_back(claim)
             return
-        self._end(await self.runner.run(claim))
+        try:
+            verdict = await self.runner.run(claim)
+        except Exception as error:  # noqa: BLE001 - such as no more threads; never a stuck task
+            log.error("a run could not be made", type=claim.type, error=repr(error))
+            verdict = Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE, delay_ms=_AGAIN_MS)
+        self._end(verdict)
 
     def _end(self, verdict: Verdict) -> None:
         self._outbox.put(verdict)

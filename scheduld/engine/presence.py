@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from scheduld.engine.loop import wait_for
+from scheduld.errors import OutcomeUnknown, Unreachable
 from scheduld.store.wire import FORMAT
 from scheduld.version import __version__
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from scheduld.store.link import AsyncLink
 
 EVERY_S = 20.0
+_SOON_S = 2.0
 _LIFE_S = 60
 
 
@@ -32,7 +35,7 @@ class Presence:
         self._replica = replica
         self._types = tuple(types)
         self._stop = asyncio.Event()
-        self._announced = False
+        self._pause_s = 0.0
 
     def is_over(self) -> bool:
         """Whether the replica is on its way out."""
@@ -44,12 +47,13 @@ class Presence:
 
     async def run_once(self) -> None:
         """Announce the replica, then wait."""
-        if self._announced:
-            await wait_for(self._stop, EVERY_S)
+        await wait_for(self._stop, self._pause_s)
         if not self._stop.is_set():
-            self._announced = False
-            await self._announce()
-            self._announced = True
+            # The pollers tell outages; a full server refuses this, and work goes on all the same.
+            self._pause_s = _SOON_S
+            with suppress(Unreachable, OutcomeUnknown):
+                await self._announce()
+                self._pause_s = EVERY_S
 
     async def _announce(self) -> None:
         node = self._keys.node(self._replica)

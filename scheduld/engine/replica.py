@@ -112,6 +112,7 @@ class Replica:
             lease_ms=config.lease_ms,
         )
         self._tasks: dict[Loop, asyncio.Task[None]] = {}
+        self._stopping = False
 
     def start(self) -> None:
         """Start all loops."""
@@ -120,10 +121,21 @@ class Replica:
         self._heartbeat.start()
         loops: list[Loop] = [self._listener, *self.pollers.values(), self._presence, self._janitor]
         for loop in loops:
-            self._tasks[loop] = asyncio.create_task(repeat(loop, self._outage), name=loop.name)
+            self._begin(loop)
+
+    def _begin(self, loop: Loop) -> None:
+        task = asyncio.create_task(repeat(loop, self._outage), name=loop.name)
+        self._tasks[loop] = task
+        task.add_done_callback(lambda _: self._ended(loop))
+
+    def _ended(self, loop: Loop) -> None:
+        if not (self._stopping or loop.is_over()):
+            log.critical("a loop was ended by a handler, and is started again", loop=loop.name)
+            self._begin(loop)
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Stop gracefully; `hurry` ends the grace early. All runs end or are given back."""
+        self._stopping = True
         for poller in self.pollers.values():
             poller.begin_stop()
         if not await self._runs_end(self._grace_s, hurry):

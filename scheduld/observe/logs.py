@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
@@ -41,6 +42,15 @@ class SafeStream:
             self.dropped += 1
 
 
+class _CalmLogger(structlog.stdlib.BoundLogger):
+    """A logger that never raises, whatever log handlers a task's handler has installed."""
+
+    def _proxy_to_logger(self, *args: Any, **event: Any) -> Any:
+        with suppress(Exception):
+            return super()._proxy_to_logger(*args, **event)
+        return None
+
+
 def configure(stream: TextIO | None = None, *, verbose: bool = False) -> SafeStream:
     """Set logging up for the daemon, that of handlers and libraries included."""
     target = stream or sys.stderr
@@ -57,7 +67,7 @@ def configure(stream: TextIO | None = None, *, verbose: bool = False) -> SafeStr
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        wrapper_class=_CalmLogger,
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(safe)

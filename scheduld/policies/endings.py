@@ -155,7 +155,7 @@ def error_dict(error: BaseException) -> dict[str, Any]:
     """Describe an exception within the limits; never raises, whatever the exception does."""
     try:
         trace = "".join(traceback.format_exception(error))
-    except BaseException:  # noqa: BLE001 - the exception's own methods may raise anything
+    except BaseException:  # noqa: BLE001 - its own methods may raise anything
         trace = ""
     if len(trace) > TRACEBACK_LIMIT:
         # The end names what happened, the beginning is the way there.
@@ -167,7 +167,7 @@ def safe_text(error: BaseException) -> str:
     """Text of an exception, even of one whose `__str__` fails."""
     try:
         text = str(error)
-    except BaseException:  # noqa: BLE001 - see above
+    except BaseException:  # noqa: BLE001 - its own methods may raise anything
         return "(its text cannot be read)"
     return text[:ERROR_LIMIT]
 

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from scheduld.store.calls import Call
 
 T = TypeVar("T")
-_LOST = (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError, TimeoutError)
+# UnicodeError: a host name that no name server can be asked for.
+_LOST = (
+    redis_errors.ConnectionError,
+    redis_errors.TimeoutError,
+    OSError,
+    TimeoutError,
+    UnicodeError,
+)
 
 
 def _options(timeout_s: float, max_connections: int) -> dict[str, Any]:

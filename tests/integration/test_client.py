@@ -358,3 +358,50 @@ async def test_an_absent_server_is_waited_for_and_then_told() -> None:
         pytest.raises(Unreachable, match="cannot be reached"),
     ):
         await asyncio.to_thread(blocking.stats)
+
+
+async def test_foreign_content_does_not_break_the_verbs(
+    ask: Ask, valkey_server: RunningServer, namespace: str
+) -> None:
+    """What others put into the namespace is passed over, or told, never a crash."""
+    task = await ask("schedule", "ok", {"n": 1}, delay="1h", allow_unknown=True)
+    with valkey_server.client() as raw:
+        raw.sadd(f"{namespace}:types", "My Type", "broken")
+        raw.set(f"{namespace}:{{broken}}:due", "x")
+        raw.hset(f"{namespace}:{{ok}}:meta", "n:done", "abc")
+        raw.zadd(f"{namespace}:{{inf}}:due", {"x": float("inf")})
+        raw.hset(f"{namespace}:{{ok}}:task:big", "payload", '{"a":1e400}')
+        raw.zadd(f"{namespace}:{{ok}}:due", {"big": 4_000_000_000_000})
+    assert (await ask("find", task.id)).ref == task.ref
+    assert [stats.type for stats in await ask("stats", "ok")] == ["ok"]
+    assert (await ask("stats", "inf"))[0].next_due_ms is None
+    assert (await ask("get", "ok", "big")).payload is None
+    with pytest.raises(Conflict):
+        await ask("list", "broken")
+
+
+@pytest.mark.parametrize("wait_s", [float("nan"), float("inf"), -1, "x"])
+def test_a_wait_is_a_number_of_seconds(valkey_server: RunningServer, wait_s: Any) -> None:
+    """What is no such number is refused, and waits for nothing."""
+    with (
+        Client(valkey_server.url, wait_s=wait_s) as client,
+        pytest.raises(InvalidInput, match="wait_s"),
+    ):
+        client.stats()
+
+
+def test_a_forked_child_has_locks_of_its_own(valkey_server: RunningServer, namespace: str) -> None:
+    """A fork while another thread connects must not leave the child waiting for its lock."""
+    with Client(valkey_server.url, namespace=namespace) as client:
+        client.stats()
+        with client._opening:
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    client.schedule("t", allow_unknown=True)
+                    os._exit(0)
+                except BaseException:  # noqa: BLE001 - nothing of the child may go on as a test
+                    os._exit(1)
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert [stats.scheduled for stats in client.stats()] == [1]

@@ -128,3 +128,19 @@ async def test_the_janitor_works_within_a_replica(
     await site.start(duty("a", Journal().inline()))
     await site.redis.hset(site.keys.type("a").task(b"lost"), "payload", "{}")
     await until(lambda: site.redis.zscore(site.keys.type("a").dead, "lost"), "mended")
+
+
+async def test_a_broken_type_does_not_keep_others_from_care(site: Site) -> None:
+    """A key of the wrong kind in one type: the records of the next are mended all the same."""
+    member = await site.start(*(duty(name, Journal().inline()) for name in ("a", "b")))
+    janitor = janitor_of(member, site)
+    await site.redis.set(site.keys.type("a").dead, "in the way")
+    await site.redis.hset(site.keys.type("b").task(b"lost"), "payload", "{}")
+    janitor._step_s = janitor._settle_s = 0.0
+
+    async def mended() -> bool:
+        await janitor.run_once()
+        return bool(await site.redis.zscore(site.keys.type("b").dead, "lost"))
+
+    await until(mended, "mended")
+    await site.redis.delete(site.keys.type("a").dead)

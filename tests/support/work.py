@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -126,3 +127,34 @@ def thread(payload: dict[str, Any], run: Run) -> dict[str, int]:
         time.sleep(min(left, 0.01))
     note(END, run)
     return told(run)
+
+
+async def exits(payload: dict[str, Any], run: Run) -> None:
+    """Call sys.exit in a task of its own, which asyncio lets out of the loop."""
+
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    note(START, run)
+    await asyncio.gather(leave())
+
+
+async def cancels_loops(payload: dict[str, Any], run: Run) -> None:
+    """Cancel the loops of the daemon, as a careless clean-up would."""
+    note(START, run)
+    for task in asyncio.all_tasks():
+        if task.get_name().startswith(("poller", "listener", "presence", "janitor")):
+            task.cancel()
+    note(END, run)
+
+
+async def breaks_logging(payload: dict[str, Any], run: Run) -> None:
+    """Install a log handler that raises, then fail."""
+
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("the log server is away")
+
+    note(START, run)
+    logging.getLogger().addHandler(Broken())
+    raise ValueError("a failure that wants to be logged")
