@@ -123,12 +123,14 @@ class Member:
     async def deafen(self) -> None:
         """Hear no wake-up any more."""
         listener = self.replica._listener
+        listener.is_over = lambda: True  # type: ignore[method-assign] # not to be started again
         await cancel({self.replica._tasks[listener]})
         await listener.aclose()
 
     async def kill(self) -> None:
         """End it in its tracks: nothing is given back, no verdict is stored."""
         self.running = False
+        self.replica._stopping = True  # else its loops would be started again
         await self.stop_heartbeat()
         tasks: set[asyncio.Future[Any]] = set(self.replica._tasks.values())
         for poller in self.replica.pollers.values():
