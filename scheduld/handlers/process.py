@@ -87,18 +87,8 @@ async def run_process(
     on once the program is gone. Raises OSError if it cannot be started.
     """
     watch = _Watch()
-    loop = asyncio.get_running_loop()
     try:
-        transport, _ = await loop.subprocess_exec(
-            lambda: watch,
-            *argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
-        )
+        transport = await _spawn(watch, argv, env, cwd)
         _feed(transport, stdin)
         await watch.exited.wait()
     except asyncio.CancelledError:
@@ -109,6 +99,32 @@ async def run_process(
         await _clear(watch)
     returncode = transport.get_returncode()
     return watch.ended(-signal.SIGKILL if returncode is None else returncode)
+
+
+async def _spawn(
+    watch: _Watch, argv: Sequence[str], env: Mapping[str, str], cwd: str | None
+) -> asyncio.SubprocessTransport:
+    """Start the program, whole: asyncio can hang on a start that is cancelled half way."""
+    spawning = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            lambda: watch,
+            *argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    )
+    try:
+        transport, _ = await asyncio.shield(spawning)
+    except asyncio.CancelledError:
+        await asyncio.wait({spawning})
+        if not spawning.cancelled():
+            spawning.exception()  # one that nobody asks for is complained about
+        raise
+    return transport
 
 
 def _feed(transport: asyncio.SubprocessTransport, data: bytes) -> None:
