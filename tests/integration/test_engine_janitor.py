@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from scheduld.engine.janitor import Janitor
+from scheduld.errors import OutcomeUnknown, Unreachable
 from scheduld.model import State
 from scheduld.store import calls
 from tests.support.replicas import Member, Site, until
@@ -139,7 +141,8 @@ async def test_a_broken_type_does_not_keep_others_from_care(site: Site) -> None:
     janitor._step_s = janitor._settle_s = 0.0
 
     async def mended() -> bool:
-        await janitor.run_once()
+        with suppress(Unreachable, OutcomeUnknown):  # a loaded machine; its loop tries again
+            await janitor.run_once()
         return bool(await site.redis.zscore(site.keys.type("b").dead, "lost"))
 
     await until(mended, "mended")
