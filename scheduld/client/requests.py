@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scheduld.client import verbs
 from scheduld.client.adding import TaskSpec, check_conflict, check_type, prepare
-from scheduld.clock import wall_ms
 from scheduld.config.light import client_settings
 from scheduld.errors import InvalidInput, NotFound, ScheduldError
 from scheduld.model import State, Task
-from scheduld.names import check_id, new_id, printable
+from scheduld.names import check_id, printable
 from scheduld.store.calls import Caller
 from scheduld.store.keys import Keys
 
@@ -152,11 +151,6 @@ def only(found: list[Task], task_id: str) -> Task:
         refs = ", ".join(task.ref for task in found)
         raise InvalidInput(f"several types have that id: {refs}", hint="say TYPE/ID")
     return found[0]
-
-
-def fresh_id() -> str:
-    """Make a task id or token."""
-    return new_id(wall_ms())
 
 
 def _spec(spec: object) -> TaskSpec:
