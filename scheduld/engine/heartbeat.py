@@ -18,10 +18,10 @@ from scheduld.store import calls
 from scheduld.store.answers import Renewed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scheduld.engine.watchdog import Pulse
-    from scheduld.model import Claim
+    from scheduld.model import Claim, Verdict
     from scheduld.store.calls import Caller
     from scheduld.store.link import SyncLink
 
@@ -37,13 +37,23 @@ class Holds:
         self._lock = threading.Lock()
         self._fences: dict[str, dict[bytes, int]] = {}
 
-    def add(self, claim: Claim) -> None:
-        """Hold the lease of a claim."""
+    def add(self, type_name: str, claims: Iterable[Claim]) -> None:
+        """Hold the leases of claims of a type."""
         with self._lock:
-            self._fences.setdefault(claim.type, {})[claim.raw_id] = claim.fence
+            held = self._fences.setdefault(type_name, {})
+            for claim in claims:
+                held[claim.raw_id] = claim.fence
 
-    def remove(self, type_name: str, raw_id: bytes, fence: int) -> None:
-        """Let a lease go; a newer one of the same id stays."""
+    def remove(self, type_name: str, ended: Iterable[Claim | Verdict]) -> None:
+        """Let leases go; a newer one of the same id stays."""
+        with self._lock:
+            held = self._fences.get(type_name, {})
+            for item in ended:
+                if held.get(item.raw_id) == item.fence:
+                    del held[item.raw_id]
+
+    def forget(self, type_name: str, raw_id: bytes, fence: int) -> None:
+        """Let the lease of one pair go."""
         with self._lock:
             held = self._fences.get(type_name, {})
             if held.get(raw_id) == fence:
@@ -127,4 +137,4 @@ class Heartbeat(threading.Thread):
         if code in _STOPS:
             self._on_stop(name, raw_id, _STOPS[code])
         if code is Renewed.LOST:
-            self._holds.remove(name, raw_id, fence)
+            self._holds.forget(name, raw_id, fence)

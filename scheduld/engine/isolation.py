@@ -1,26 +1,26 @@
-"""Runs one handler call, inline or in a thread, and can ask it to stop.
+"""Where handler calls happen: in the event loop, or in threads. Each can be asked to stop.
 
-No exception of a handler gets out of here, not even SystemExit: it is returned.
+No exception of a handler gets out of here, not even SystemExit: it is told as an ending.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from scheduld.outcomes import Outcome
-from scheduld.policies.endings import Ending, GivenBack, Raised, Returned, TimedOut
+from scheduld.policies.endings import Ending, GivenBack, Raised, Returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Executor
 
+    from scheduld.engine.duty import Duty
     from scheduld.handlers.contract import Handler, Run
-
-_SETTLE_S = 1.0
-"""How long a run that was asked to stop may take before it is called overdue."""
+    from scheduld.model import Claim
 
 
 class Stop(StrEnum):
@@ -33,95 +33,149 @@ class Stop(StrEnum):
 
 
 class Execution:
-    """One handler call under way.
+    """One handler call, from its beginning until it is over, however late that is.
 
-    `executor` None runs it in the event loop. `on_overdue` is called once if the call goes on
-    after it was asked to stop: a thread, or a coroutine that ignores its cancellation. Its slot
-    and its lease stay taken until it returns, so that no second attempt runs beside it.
+    `deadline` is the monotonic second at which it has taken too long. `arguments` is what the
+    handler is called with, `run` among them if it takes one. `stopped` is the first reason to
+    stop it, `is_given_up` says that its end is of no interest any more.
     """
 
+    __slots__ = (
+        "arguments",
+        "claim",
+        "deadline",
+        "has_begun",
+        "is_given_up",
+        "run",
+        "stopped",
+        "task",
+    )
+
     def __init__(
-        self,
-        handler: Handler,
-        payload: dict[str, Any],
-        run: Run,
-        *,
-        timeout_ms: int,
-        executor: Executor | None,
-        on_overdue: Callable[[Stop], None],
+        self, claim: Claim, arguments: tuple[Any, ...], run: Run | None, deadline: float
     ) -> None:
-        self._handler = handler
-        self._arguments = (payload, run) if handler.takes_run else (payload,)
-        self._run = run
-        self._timeout_ms = timeout_ms
-        self._executor = executor
-        self._on_overdue = on_overdue
-        self._call: asyncio.Future[Ending] | None = None
+        self.claim = claim
+        self.arguments = arguments
+        self.run = run
+        self.deadline = deadline
         self.stopped: Stop | None = None
+        self.has_begun = False
+        self.is_given_up = False
+        self.task: asyncio.Task[None] | None = None
 
-    @property
-    def is_under_way(self) -> bool:
-        """Whether the call has begun and not returned, even if nobody waits for it any more."""
-        return self._call is not None and not self._call.done()
 
-    def stop(self, why: Stop) -> None:
-        """Ask the call to stop; the first reason is the one that counts."""
-        if self.stopped is not None:
+class Isolation(Protocol):
+    """A way to call handlers: each `begin` leads to one `ended(execution, ending)` in the loop."""
+
+    def begin(self, execution: Execution) -> None:
+        """Begin a call; it never ends within this one."""
+
+    def interrupt(self, execution: Execution) -> None:
+        """Make a call end, as far as that can be done; `execution.stopped` is set."""
+
+    def close(self) -> None:
+        """Let go of what waits for calls."""
+
+
+class Inline:
+    """Calls in the event loop: one asyncio task each."""
+
+    def __init__(self, handler: Handler, ended: Callable[[Execution, Ending], None]) -> None:
+        self._call = handler.call
+        self._is_async = handler.is_async
+        self._ended = ended
+
+    def begin(self, execution: Execution) -> None:
+        """Begin in the loop's next turn."""
+        execution.task = asyncio.get_running_loop().create_task(self._run(execution))
+
+    def interrupt(self, execution: Execution) -> None:
+        """Cancel the coroutine; it may ignore that."""
+        if execution.task is None:
             return
-        self.stopped = why
-        self._run.cancel()
-        if self._call is not None:
-            if self._executor is None:
-                self._call.cancel()
-            loop = asyncio.get_running_loop()
-            loop.call_later(_SETTLE_S, self._check_overdue)
+        if execution.task.done():
+            # Somebody else has cancelled it before its first line.
+            self._over(execution, GivenBack())
+        elif execution.has_begun:
+            execution.task.cancel()
 
-    async def result(self) -> Ending:
-        """Run the call to its end, however long that takes."""
-        if self.stopped is not None:
+    def close(self) -> None:
+        """Nothing waits."""
+
+    async def _run(self, execution: Execution) -> None:
+        execution.has_begun = True
+        self._over(execution, await self._ending(execution))
+
+    async def _ending(self, execution: Execution) -> Ending:
+        if execution.stopped is not None:
             return GivenBack()
-        call = self._call = self._begin()
-        await asyncio.wait({call}, timeout=self._timeout_ms / 1000)
-        if not call.done():
-            self.stop(Stop.TIMEOUT)
-            await asyncio.wait({call})
-        # An exception leads to its frames, these to here: a cycle would keep their locals.
-        self._call = None
-        return self._ending(call)
-
-    def _begin(self) -> asyncio.Future[Ending]:
-        if self._executor is None:
-            return asyncio.ensure_future(self._inline())
-        return asyncio.get_running_loop().run_in_executor(self._executor, self._in_thread)
-
-    async def _inline(self) -> Ending:
         try:
-            if self._handler.is_async:
-                return Returned(await self._handler.call(*self._arguments))
-            return _returned(self._handler.call(*self._arguments))
+            if self._is_async:
+                return Returned(await self._call(*execution.arguments))
+            return _returned(self._call(*execution.arguments))
         except BaseException as error:  # noqa: BLE001 - SystemExit must not end the daemon
             return Raised(error)
 
-    def _in_thread(self) -> Ending:
+    def _over(self, execution: Execution, ending: Ending) -> None:
+        # The execution leads to the task, its exception to frames, these to the execution:
+        # a cycle would keep their locals.
+        execution.task = None
+        self._ended(execution, ending)
+
+
+class Threads:
+    """Calls in threads of a pool; none can be ended, its handler looks at `run.cancelled`."""
+
+    def __init__(
+        self, handler: Handler, ended: Callable[[Execution, Ending], None], count: int, name: str
+    ) -> None:
+        self._call = handler.call
+        self._ended = ended
+        self._pool = ThreadPoolExecutor(count, name)
+        self._loop = asyncio.get_running_loop()
+        self._over: deque[tuple[Execution, Ending]] = deque()
+        self._is_told = False
+
+    def begin(self, execution: Execution) -> None:
+        """Begin as soon as a thread is free; raises RuntimeError if none can be made."""
+        self._pool.submit(self._run, execution)
+
+    def interrupt(self, execution: Execution) -> None:
+        """Nothing more to do: one that waits for a thread will not run."""
+
+    def close(self) -> None:
+        """Let idle threads go; those that still run a handler end with the process."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, execution: Execution) -> None:
+        self._over.append((execution, self._ending(execution)))
+        # Waking the loop costs a system call: once for all that have ended since it looked.
+        if not self._is_told:
+            self._is_told = True
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._collect)
+
+    def _ending(self, execution: Execution) -> Ending:
+        if execution.stopped is not None:
+            return GivenBack()
         try:
-            return _returned(self._handler.call(*self._arguments))
+            return _returned(self._call(*execution.arguments))
         except BaseException as error:  # noqa: BLE001 - SystemExit must not end the daemon
             return Raised(error)
 
-    def _ending(self, call: asyncio.Future[Ending]) -> Ending:
-        if self.stopped is Stop.TIMEOUT:
-            return TimedOut(self._timeout_ms)
-        if call.cancelled():
-            return GivenBack()
-        ending = call.result()
-        if self.stopped is not None and isinstance(ending, Raised):
-            # Whatever it raises then is how it stopped, not a failure; an outcome is its choice.
-            return ending if isinstance(ending.error, Outcome) else GivenBack()
-        return ending
+    def _collect(self) -> None:
+        # Before the first look, or what ends between the last look and this line is not told.
+        self._is_told = False
+        while self._over:
+            execution, ending = self._over.popleft()
+            self._ended(execution, ending)
 
-    def _check_overdue(self) -> None:
-        if self.is_under_way and self.stopped is not None:
-            self._on_overdue(self.stopped)
+
+def isolation(duty: Duty, ended: Callable[[Execution, Ending], None]) -> Isolation:
+    """Make the isolation of a type; `ended(execution, ending)` is called in the loop."""
+    if duty.isolation == "thread":
+        return Threads(duty.handler, ended, duty.concurrency, f"scheduld-{duty.name}")
+    return Inline(duty.handler, ended)
 
 
 def _returned(value: Any) -> Returned:

@@ -13,29 +13,30 @@ from scheduld.engine.early import Early
 from scheduld.engine.loop import wait_for
 from scheduld.engine.outbox import Outbox
 from scheduld.engine.plan import LEAD_S, Bound, Plan
+from scheduld.engine.runner import Runner
 from scheduld.errors import OutcomeUnknown, Unreachable
 from scheduld.model import Verdict, VerdictKind
 from scheduld.store import calls
-from scheduld.store.answers import Settled, Started
+from scheduld.store.answers import Started
 from scheduld.store.wire import Stale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scheduld.engine.duty import Duty
     from scheduld.engine.heartbeat import Holds
     from scheduld.engine.isolation import Stop
     from scheduld.engine.outage import Outage
-    from scheduld.engine.runner import Runner
+    from scheduld.engine.watchdog import Pulse
     from scheduld.model import Claim
     from scheduld.policies.slots import Slots
-    from scheduld.store.answers import ClaimAnswer
+    from scheduld.store.answers import ClaimAnswer, Settled
     from scheduld.store.calls import Caller, ClaimRequest
     from scheduld.store.link import AsyncLink
 
 log = structlog.get_logger("scheduld.poller")
-_AGAIN_MS = 1_000
-"""Wait before a task is claimed again whose run could not even begin."""
+_HALVED_FROM = 10
+"""So many claims and more, met by an idle type, are begun in two halves: see _begin."""
 
 
 @dataclass(slots=True)
@@ -48,8 +49,22 @@ class Shared:
     holds: Holds
     bound: Bound
     outage: Outage
+    pulse: Pulse
     lease_ms: int
     slot_freed: Callable[[], None] = lambda: None
+    """Tells all pollers that slots were given back."""
+    is_freed: bool = False
+
+    def free_slot(self, name: str) -> None:
+        """Give a slot back; the pollers hear of all slots of one turn of the loop together."""
+        self.slots.give(name, 1)
+        if not self.is_freed:
+            self.is_freed = True
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self.is_freed = False
+        self.slot_freed()
 
 
 class Poller:
@@ -58,12 +73,10 @@ class Poller:
     `phase`: see Plan.
     """
 
-    def __init__(
-        self, duty: Duty, runner: Runner, shared: Shared, phase: float | None = None
-    ) -> None:
+    def __init__(self, duty: Duty, shared: Shared, phase: float | None = None) -> None:
         self.name = f"poller of {duty.name}"
         self.duty = duty
-        self.runner = runner
+        self.runner = Runner(duty, shared.link.server, shared.pulse, self._end)
         self._shared = shared
         self._keys = shared.caller.keys.type(duty.name)
         self._plan = Plan(duty.kind, shared.lease_ms, phase=phase)
@@ -72,10 +85,11 @@ class Poller:
         self._sequence = 0
         self._unanswered: ClaimRequest | None = None
         self._was_sent = False
-        self._runs: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
         self.last_claim_at = 0.0
+        self.busy = 0
+        """How many claims are to run, or run, and have not come to their verdict."""
 
     # --- what others tell it
 
@@ -105,20 +119,11 @@ class Poller:
 
     def is_over(self) -> bool:
         """Whether, after a stop, everything has ended and is stored."""
-        return self._stopping and not (self._runs or self._outbox or self._unanswered)
-
-    @property
-    def busy(self) -> int:
-        """How many runs have not come to their verdict."""
-        return len(self._runs)
+        return self._stopping and not (self.busy or self._outbox or self._unanswered)
 
     def abandon(self) -> None:
         """Give back the runs that did not stop: the process ends before they do."""
-        for verdict in self.runner.abandon():
-            self._outbox.put(verdict)
-        for task in self._runs:
-            task.cancel()
-        self._runs.clear()
+        self.runner.abandon()
         self._wake.set()
 
     # --- the loop
@@ -169,7 +174,7 @@ class Poller:
             raise
         self._unanswered = None
         self._was_sent = False
-        self._outbox.stored(request.verdicts, answer.settled, self._settled)
+        self._stored(request.verdicts, answer.refused)
         self._answered(request, answer, sent_at)
 
     def _forget(self, request: ClaimRequest) -> None:
@@ -204,21 +209,23 @@ class Poller:
         self._shared.slots.give(self.duty.name, spare)
         if spare:
             self._shared.slot_freed()
+        self._shared.holds.add(self.duty.name, answer.claims)
+        ready = []
         for claim in answer.claims:
-            self._shared.holds.add(claim)
             if self._stopping:
                 self._give_back(claim)
             elif claim.early:
                 self._early.add(claim, self._shared.link.server.monotonic_at(claim.start_ms))
             else:
-                self._start(claim)
+                ready.append(claim)
+        self._begin(ready)
 
     async def _report(self) -> None:
         verdicts = self._outbox.batch()
         call = calls.finish(self._shared.caller, self._keys, verdicts)
-        settled = await self._shared.link.run(call)
+        refused = await self._shared.link.run(call)
         self._shared.outage.fine()
-        self._outbox.stored(verdicts, settled, self._settled)
+        self._stored(verdicts, refused)
 
     async def _confirm(self) -> None:
         claims = self._early.due(monotonic())
@@ -228,50 +235,65 @@ class Poller:
             if not self._early.remove(claim):
                 continue  # a stop gave it back while the call was under way
             if code is Started.GO:
-                self._start(claim)
+                self._begin([claim])
             else:
-                self._shared.holds.remove(claim.type, claim.raw_id, claim.fence)
+                self._shared.holds.remove(claim.type, [claim])
                 self._free_slot()
                 self._plan.look_at(monotonic())
 
     # --- runs
 
-    def _start(self, claim: Claim) -> None:
-        task = asyncio.get_running_loop().create_task(self._run(claim))
-        self._runs.add(task)
-        task.add_done_callback(self._runs.discard)
+    def _begin(self, claims: list[Claim]) -> None:
+        """Start claimed tasks, none before its due."""
+        half = len(claims)
+        if not self.busy and half >= _HALVED_FROM:
+            # The other half runs while the server stores the ends of the first and answers
+            # with new tasks: neither side waits for the other, from then on.
+            half //= 2
+        self.busy += len(claims)
+        self._start_all(claims[:half])
+        if half < len(claims):
+            # Behind the first half: their verdicts are sent before the others begin.
+            asyncio.get_running_loop().call_soon(self._start_all, claims[half:])
 
-    async def _run(self, claim: Claim) -> None:
-        server = self._shared.link.server
-        # Never early by the server's clock: `server` is a lower bound of it.
-        ahead = server.monotonic_at(claim.start_ms) - monotonic()
-        if ahead > 0:
-            await asyncio.sleep(ahead)
+    def _start_all(self, claims: list[Claim]) -> None:
+        now = monotonic()
+        for claim in claims:
+            # Never early by the server's clock: `server` is a lower bound of it.
+            at = self._shared.link.server.monotonic_at(claim.start_ms)
+            if at <= now:
+                self._start(claim)
+            else:
+                asyncio.get_running_loop().call_at(at, self._start, claim)
+
+    def _start(self, claim: Claim) -> None:
         if self._stopping:
+            self.busy -= 1
             self._give_back(claim)
-            return
-        try:
-            verdict = await self.runner.run(claim)
-        except Exception as error:  # noqa: BLE001 - such as no more threads; never a stuck task
-            log.error("a run could not be made", type=claim.type, error=repr(error))
-            verdict = Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE, delay_ms=_AGAIN_MS)
-        self._end(verdict)
+        else:
+            self.runner.start(claim)
 
     def _end(self, verdict: Verdict) -> None:
+        """Take the verdict of a run."""
+        self.busy -= 1
         self._outbox.put(verdict)
         self._free_slot()
 
     def _give_back(self, claim: Claim) -> None:
-        self._end(Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE))
+        """Release a claim that has not begun."""
+        self._outbox.put(Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE))
+        self._free_slot()
 
     def _free_slot(self) -> None:
-        self._shared.slots.give(self.duty.name, 1)
+        self._shared.free_slot(self.duty.name)
         self._wake.set()
-        self._shared.slot_freed()
 
-    def _settled(self, verdict: Verdict, settled: Settled) -> None:
-        self._shared.holds.remove(self.duty.name, verdict.raw_id, verdict.fence)
-        if settled is Settled.REFUSED:
+    def _stored(
+        self, verdicts: tuple[Verdict, ...], refused: Sequence[tuple[Verdict, Settled]]
+    ) -> None:
+        self._outbox.stored(verdicts)
+        self._shared.holds.remove(self.duty.name, verdicts)
+        for verdict, _ in refused:
             log.warning(
                 "a run's end was not stored: the task was claimed again, or changed, or is gone",
                 type=self.duty.name,

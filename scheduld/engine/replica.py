@@ -22,7 +22,6 @@ from scheduld.engine.loop import Loop, repeat, wait_for
 from scheduld.engine.plan import Bound
 from scheduld.engine.poller import Poller, Shared
 from scheduld.engine.presence import Presence
-from scheduld.engine.runner import Runner
 from scheduld.engine.watchdog import Pulse, Watchdog
 from scheduld.errors import ScheduldError
 from scheduld.policies.slots import Slots
@@ -78,11 +77,12 @@ class Replica:
             holds=Holds(),
             bound=Bound(config.lease_ms),
             outage=outage,
+            pulse=self._pulse,
             lease_ms=config.lease_ms,
             slot_freed=self._slot_freed,
         )
         self.pollers = {
-            duty.name: Poller(duty, Runner(duty, self.link.server, self._pulse), shared, phase)
+            duty.name: Poller(duty, shared, phase)
             for duty, phase in zip(duties, _phases(len(duties)), strict=True)
         }
         self._heartbeat = Heartbeat(

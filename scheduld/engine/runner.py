@@ -1,144 +1,245 @@
-"""Turns a claim into a verdict: reads the task, runs its handler, decides what comes next."""
+"""Turns claims into verdicts: reads the task, has its handler called, decides what comes next."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from scheduld import payload as codec
-from scheduld.engine.isolation import Execution, Stop
+from scheduld.clock import monotonic
+from scheduld.engine.isolation import Execution, Stop, isolation
 from scheduld.errors import InvalidInput
 from scheduld.handlers.contract import Run
 from scheduld.model import Claim, Verdict, VerdictKind, instant, iso
 from scheduld.names import id_fault, printable
-from scheduld.policies.endings import Ending, GivenBack, Unreadable, verdict
+from scheduld.outcomes import Outcome
+from scheduld.policies.endings import (
+    Ending,
+    GivenBack,
+    Raised,
+    Returned,
+    TimedOut,
+    Unreadable,
+    done,
+    verdict,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scheduld.clock import ServerClock
     from scheduld.engine.duty import Duty
     from scheduld.engine.watchdog import Pulse
 
 log = structlog.get_logger("scheduld.run")
+_stdlib_log = logging.getLogger("scheduld.run")
 _THREAD_RELEASE_MS = 500
 """A thread cannot be ended: its task waits this long, until the process surely has."""
+_AGAIN_MS = 1_000
+"""Wait before a task is claimed again whose run could not even begin."""
+_SETTLE_S = 1.0
+"""How long a run that was asked to stop may take before it is called overdue."""
 
 
 class Runner:
-    """Runs the tasks of one type. Knows what is running, and can ask it to stop."""
+    """Runs the tasks of one type, and can ask each to stop; tells every verdict to `on_verdict`.
 
-    def __init__(self, duty: Duty, server: ServerClock, pulse: Pulse) -> None:
+    A run that goes on after it was asked to stop (a thread, or a coroutine that ignores its
+    cancellation) keeps its slot and its lease until it returns, so that no second attempt runs
+    beside it.
+    """
+
+    def __init__(
+        self,
+        duty: Duty,
+        server: ServerClock,
+        pulse: Pulse,
+        on_verdict: Callable[[Verdict], None],
+    ) -> None:
         self.duty = duty
         self._pulse = pulse
         self._server = server
-        self._executor: ThreadPoolExecutor | None = None
-        if duty.isolation == "thread":
-            self._executor = ThreadPoolExecutor(duty.concurrency, f"scheduld-{duty.name}")
-        self._running: dict[bytes, tuple[Claim, Execution]] = {}
+        self._on_verdict = on_verdict
+        self._isolation = isolation(duty, self._ended)
+        self._timeout_s = duty.kind.run_timeout_ms / 1000
+        self._blocks_ms = 0 if duty.isolation == "thread" else duty.kind.run_timeout_ms
+        # In the order of their deadlines, as all have the same timeout.
+        self._running: dict[bytes, Execution] = {}
+        self._replaced: set[Execution] = set()
+        self._is_busy = False
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def running(self) -> int:
-        """How many handler calls are under way."""
-        return len(self._running)
+        """How many handler calls are under way, those that nobody waits for any more included."""
+        return len(self._running) + len(self._replaced)
 
-    async def run(self, claim: Claim) -> Verdict:
-        """Run one claimed task to its verdict; raises nothing."""
+    def start(self, claim: Claim) -> None:
+        """Run one claimed task to its verdict, which is told later; raises nothing."""
         try:
-            payload = self._read(claim)
+            payload = codec.decode(claim.payload)
+            _check_id(claim.id)
         except InvalidInput as exc:
-            return self.decide(claim, Unreadable("unreadable", exc.message))
+            self._decide(claim, Unreadable("unreadable", exc.message))
+            return
+        execution = self._execution(claim, payload)
+        older = self._running.pop(claim.raw_id, None)
+        if older is not None:
+            # An older run of the same task has lost its lease, if nobody has told it yet.
+            self._replaced.add(older)
+            self._stop(older, Stop.LOST)
+        self._running[claim.raw_id] = execution
+        if not self._is_busy:
+            self._is_busy = True
+            self._pulse.began(self._blocks_ms)
+        if self._timer is None:
+            self._watch(execution.deadline)
+        try:
+            self._isolation.begin(execution)
+        except Exception as error:  # noqa: BLE001 - such as no more threads; never a stuck task
+            log.error("a run could not be made", type=claim.type, error=repr(error))
+            self._ended(execution, GivenBack(_AGAIN_MS))
+
+    def stop(self, raw_id: bytes, why: Stop) -> None:
+        """Ask one run to stop, if it is here."""
+        if raw_id in self._running:
+            self._stop(self._running[raw_id], why)
+
+    def stop_all(self, why: Stop) -> None:
+        """Ask all runs to stop."""
+        for execution in list(self._running.values()):
+            self._stop(execution, why)
+
+    def abandon(self) -> None:
+        """Give back what does not stop, as the process is about to end; its end is not awaited."""
+        delay_ms = _THREAD_RELEASE_MS if self.duty.isolation == "thread" else 0
+        for execution in list(self._running.values()):
+            execution.is_given_up = True
+            self._decide(execution.claim, GivenBack(delay_ms))
+
+    def close(self) -> None:
+        """Let idle threads go; those that still run a handler end with the process."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._isolation.close()
+
+    # --- one run
+
+    def _execution(self, claim: Claim, payload: dict[str, Any]) -> Execution:
+        deadline = monotonic() + self._timeout_s
+        handler = self.duty.handler
+        if not handler.takes_run:
+            return Execution(claim, (payload,), None, deadline)
         run = Run(
             type=claim.type,
             id=claim.id,
             attempt=claim.attempt,
             fence=claim.fence,
             due=instant(claim.due_ms),
-            options=self.duty.handler.options,
+            options=handler.options,
         )
-        execution = Execution(
-            self.duty.handler,
-            payload,
-            run,
-            timeout_ms=self.duty.kind.run_timeout_ms,
-            executor=self._executor,
-            on_overdue=lambda why: self._overdue(claim, why),
-        )
-        # An older run of the same task has lost its lease, if nobody has told it yet.
-        self.stop(claim.raw_id, Stop.LOST)
-        self._running[claim.raw_id] = (claim, execution)
-        blocks_ms = self.duty.kind.run_timeout_ms if self._executor is None else 0
-        self._pulse.began(blocks_ms)
-        try:
-            return self.decide(claim, await execution.result())
-        finally:
-            self._pulse.ended(blocks_ms)
-            is_newest = self._running.get(claim.raw_id, (None,))[0] is claim
-            if is_newest and not execution.is_under_way:
-                del self._running[claim.raw_id]
+        return Execution(claim, (payload, run), run, deadline)
 
-    def decide(self, claim: Claim, ending: Ending) -> Verdict:
-        """Turn an ending into the verdict, and say so if the task failed."""
-        result = verdict(
-            claim,
-            ending,
-            policy=self.duty.kind.retry,
-            now_ms=self._server.now_ms(),
-            fraction=random.random(),  # noqa: S311 - spreads retries, guards nothing
-        )
-        self._tell(claim, result)
-        return result
+    def _stop(self, execution: Execution, why: Stop) -> None:
+        """Ask one call to stop; the first reason is the one that counts."""
+        if execution.stopped is not None:
+            return
+        execution.stopped = why
+        if execution.run is not None:
+            execution.run.cancel()
+        self._isolation.interrupt(execution)
+        asyncio.get_running_loop().call_later(_SETTLE_S, self._check_overdue, execution)
 
-    def stop(self, raw_id: bytes, why: Stop) -> None:
-        """Ask one run to stop, if it is here."""
-        if raw_id in self._running:
-            self._running[raw_id][1].stop(why)
-
-    def stop_all(self, why: Stop) -> None:
-        """Ask all runs to stop."""
-        for _, execution in list(self._running.values()):
-            execution.stop(why)
-
-    def abandon(self) -> list[Verdict]:
-        """Give back what does not stop, as the process is about to end; its end is not awaited."""
-        delay_ms = _THREAD_RELEASE_MS if self._executor else 0
-        return [self.decide(claim, GivenBack(delay_ms)) for claim, _ in self._running.values()]
-
-    def close(self) -> None:
-        """Let idle threads go; those that still run a handler end with the process."""
-        if self._executor:
-            self._executor.shutdown(wait=False, cancel_futures=True)
-
-    def _read(self, claim: Claim) -> dict[str, Any]:
-        fault = id_fault(claim.id)
-        if fault:
-            raise InvalidInput(f"the id {fault}")
-        return codec.decode(claim.payload)
-
-    def _overdue(self, claim: Claim, why: Stop) -> None:
-        log.warning(
-            "run goes on although it was asked to stop",
-            task=_ref(claim),
-            why=why.value,
-            hint="its slot and its lease stay taken until it returns",
-        )
-
-    def _tell(self, claim: Claim, result: Verdict) -> None:
-        if result.kind is VerdictKind.RETRY:
-            log.warning(
-                "run failed, will be tried again",
-                task=_ref(claim),
-                attempt=claim.attempt,
-                error=result.reason,
-                wait_ms=result.delay_ms,
-            )
-        elif result.kind is VerdictKind.DEAD:
-            log.error("task is dead", task=_ref(claim), attempt=claim.attempt, error=result.reason)
-        elif result.kind is VerdictKind.SNOOZE:
-            log.info("task is snoozed", task=_ref(claim), until=iso(result.at_ms))
+    def _ended(self, execution: Execution, ending: Ending) -> None:
+        claim = execution.claim
+        if self._running.get(claim.raw_id) is execution:
+            del self._running[claim.raw_id]
         else:
-            log.debug("run ended", task=_ref(claim), verdict=result.kind.value)
+            self._replaced.discard(execution)
+        if not (self._running or self._replaced):
+            self._is_busy = False
+            self._pulse.ended(self._blocks_ms)
+        if not execution.is_given_up:
+            self._decide(claim, self._meaning(execution, ending))
+
+    def _meaning(self, execution: Execution, ending: Ending) -> Ending:
+        """Read an ending as what it is after the run was asked to stop."""
+        if execution.stopped is None:
+            return ending
+        if execution.stopped is Stop.TIMEOUT:
+            return TimedOut(self.duty.kind.run_timeout_ms)
+        if isinstance(ending, Raised) and not isinstance(ending.error, Outcome):
+            # Whatever it raises then is how it stopped, not a failure; an outcome is its choice.
+            return GivenBack()
+        return ending
+
+    def _decide(self, claim: Claim, ending: Ending) -> None:
+        """Turn an ending into the verdict, tell it, and say so if the task failed."""
+        if isinstance(ending, Returned) and not isinstance(ending.value, Outcome):
+            result = done(claim, ending.value)
+        else:
+            result = verdict(
+                claim,
+                ending,
+                policy=self.duty.kind.retry,
+                now_ms=self._server.now_ms(),
+                fraction=random.random(),  # noqa: S311 - spreads retries, guards nothing
+            )
+        if result.kind is not VerdictKind.DONE or _stdlib_log.isEnabledFor(logging.DEBUG):
+            _tell(claim, result)
+        self._on_verdict(result)
+
+    # --- time limits
+
+    def _watch(self, deadline: float) -> None:
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._look)
+
+    def _look(self) -> None:
+        """Stop what has taken too long; look again when the oldest of the others will have."""
+        self._timer = None
+        now = monotonic()
+        for execution in list(self._running.values()):
+            if execution.deadline > now:
+                self._watch(execution.deadline)
+                break
+            self._stop(execution, Stop.TIMEOUT)
+
+    def _check_overdue(self, execution: Execution) -> None:
+        is_here = self._running.get(execution.claim.raw_id) is execution
+        if is_here or execution in self._replaced:
+            log.warning(
+                "run goes on although it was asked to stop",
+                task=_ref(execution.claim),
+                why=str(execution.stopped),
+                hint="its slot and its lease stay taken until it returns",
+            )
+
+
+def _check_id(text: str) -> None:
+    fault = id_fault(text)
+    if fault:
+        raise InvalidInput(f"the id {fault}")
+
+
+def _tell(claim: Claim, result: Verdict) -> None:
+    if result.kind is VerdictKind.RETRY:
+        log.warning(
+            "run failed, will be tried again",
+            task=_ref(claim),
+            attempt=claim.attempt,
+            error=result.reason,
+            wait_ms=result.delay_ms,
+        )
+    elif result.kind is VerdictKind.DEAD:
+        log.error("task is dead", task=_ref(claim), attempt=claim.attempt, error=result.reason)
+    elif result.kind is VerdictKind.SNOOZE:
+        log.info("task is snoozed", task=_ref(claim), until=iso(result.at_ms))
+    else:
+        log.debug("run ended", task=_ref(claim), verdict=result.kind.value)
 
 
 def _ref(claim: Claim) -> str:

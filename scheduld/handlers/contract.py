@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ class Run:
     tick: datetime | None = None
     schedule: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    _cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+    _cancelled: bool = field(default=False, repr=False)
 
     @property
     def cancelled(self) -> bool:
@@ -39,11 +38,11 @@ class Run:
 
         Handlers in threads cannot be interrupted; long ones look here now and then.
         """
-        return self._cancelled.is_set()
+        return self._cancelled
 
     def cancel(self) -> None:
         """Ask the run to end."""
-        self._cancelled.set()
+        self._cancelled = True
 
 
 @dataclass(frozen=True, slots=True)

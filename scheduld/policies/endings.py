@@ -90,7 +90,7 @@ def verdict(
         case Returned(Outcome() as outcome) | Raised(Outcome() as outcome):
             return _chosen(claim, outcome, failed, now_ms)
         case Returned(value):
-            return Verdict(claim.raw_id, claim.fence, VerdictKind.DONE, detail=result_text(value))
+            return done(claim, value)
         case Raised(error):
             return failed(error_dict(error))
         case TimedOut(limit_ms):
@@ -101,6 +101,12 @@ def verdict(
             return Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE, delay_ms=delay_ms)
         case Unreadable(kind, message):
             return _verdict(claim, VerdictKind.DEAD, _error(kind, message), counted=False)
+
+
+def done(claim: Claim, value: Any) -> Verdict:
+    """Make the verdict of a run that came to its end with a result, or None."""
+    detail = "" if value is None else result_text(value)
+    return Verdict(claim.raw_id, claim.fence, VerdictKind.DONE, 0, 0, detail)
 
 
 def _chosen(
@@ -138,8 +144,6 @@ def _snooze_ms(until: Any, now_ms: float) -> int:
 
 def result_text(value: Any) -> str:
     """Encode a result; one that cannot be stored becomes a marker that says why."""
-    if value is None:
-        return ""
     try:
         data = encode_json(value, what="the result")
     except InvalidInput as exc:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from scheduld.model import State
-from tests.support.replicas import Site, until
+from scheduld.engine.isolation import Execution, Stop, Threads
+from scheduld.model import Claim, RetryPolicy, State
+from scheduld.policies.endings import GivenBack, Returned
+from tests.support.replicas import WITHIN_S, Site, until
 from tests.support.tasks import (
     ONE_ATTEMPT,
     Gate,
@@ -79,7 +82,7 @@ async def test_an_overdue_run_keeps_slot_and_lease_until_it_returns(
 
     Its failure is stored when it returns, whatever it returns.
     """
-    monkeypatch.setattr("scheduld.engine.isolation._SETTLE_S", 0.1)
+    monkeypatch.setattr("scheduld.engine.runner._SETTLE_S", 0.1)
     journal, gate = Journal(), Gate(stubborn=True)
     call: Any = journal.inline(gate.inline)
     if isolation == "thread":
@@ -179,3 +182,47 @@ async def test_a_loop_blocked_beyond_run_timeout_loses_its_leases(
     assert seen
     assert (stuck.ids, healthy.ids) in (([task_id], [task_id]), ([], [task_id]))
     assert task.interruptions == len(stuck.ids)
+
+
+async def test_runs_that_were_cancelled_before_they_began_end_at_run_timeout(site: Site) -> None:
+    """A handler that cancels every task of the loop costs its neighbours time, not their slots."""
+    ran: list[int] = []
+    others = asyncio.all_tasks()
+
+    async def rude(payload: Payload) -> None:
+        if not ran:
+            for task in asyncio.all_tasks() - others - {asyncio.current_task()}:
+                if "_run" in repr(task.get_coro()):
+                    task.cancel()
+        ran.append(payload["n"])
+
+    for number in range(8):
+        await site.add("a", {"n": number})
+    retry = RetryPolicy(attempts=3, delays_ms=(1,))
+    await site.start(duty("a", rude, run_timeout_ms=200, retry=retry, concurrency=8))
+    await until(lambda: len(ran) == 8, "all have run")
+    assert sorted(ran) == list(range(8))
+
+
+async def test_what_waits_for_a_thread_does_not_run_after_it_was_stopped() -> None:
+    """Given back, it may run elsewhere: so not here any more."""
+    gate, called, over = threading.Event(), [], []
+
+    def call(payload: Payload) -> None:
+        called.append(payload["n"])
+        gate.wait(WITHIN_S)
+
+    handler = duty("a", call).handler
+    threads = Threads(handler, lambda _, ending: over.append(ending), 1, "test")
+    runs = [
+        Execution(Claim("a", "x", b"x", None, 1, 0, 0), ({"n": number},), None, 0.0)
+        for number in (1, 2)
+    ]
+    for run in runs:
+        threads.begin(run)
+    runs[1].stopped = Stop.STOPPING
+    gate.set()
+    await until(lambda: len(over) == 2, "both are over")
+    assert called == [1]
+    assert [type(ending) for ending in over] == [Returned, GivenBack]
+    threads.close()

@@ -134,8 +134,8 @@ class Member:
         await self.stop_heartbeat()
         tasks: set[asyncio.Future[Any]] = set(self.replica._tasks.values())
         for poller in self.replica.pollers.values():
-            tasks |= poller._runs
-            calls = [execution._call for _, execution in poller.runner._running.values()]
+            poller._stopping = True  # what waits for its due does not begin any more
+            calls = [execution.task for execution in poller.runner._running.values()]
             tasks |= {call for call in calls if call is not None}
         await cancel(tasks)
         await self.replica._listener.aclose()

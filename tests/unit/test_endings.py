@@ -46,7 +46,7 @@ POLICY = RetryPolicy(attempts=3, delays_ms=(2_000,), jitter=0.5)
 
 def end(ending: Ending, *, failed: int = 0, policy: RetryPolicy = POLICY) -> Verdict:
     """Decide with half of the jitter."""
-    claim = replace(CLAIM, failed=failed)
+    claim = CLAIM._replace(failed=failed)
     return verdict(claim, ending, policy=policy, now_ms=NOW_MS, fraction=0.5)
 
 

@@ -8,7 +8,6 @@ from scheduld.engine.early import Early
 from scheduld.engine.outbox import Outbox
 from scheduld.engine.plan import LEAD_S
 from scheduld.model import Claim, Verdict, VerdictKind
-from scheduld.store.answers import Settled
 
 
 def done(number: int, detail: str = "", fence: int = 1) -> Verdict:
@@ -26,26 +25,16 @@ class TestOutbox:
 
     def test_a_batch_stays_until_it_is_answered(self) -> None:
         """Sending changes nothing; the answer removes what it is about, and is told."""
-        outbox, told = Outbox(), []
+        outbox = Outbox()
         outbox.put(done(1))
         outbox.put(done(2))
         batch = outbox.batch()
         assert batch == outbox.batch() == (done(1), done(2))
         outbox.put(done(3))
-        codes = [Settled.STORED, Settled.REFUSED]
-        outbox.stored(batch, codes, lambda verdict, code: told.append((verdict, code)))
-        assert told == [(done(1), Settled.STORED), (done(2), Settled.REFUSED)]
+        outbox.stored(batch)
         assert outbox.batch() == (done(3),)
-        outbox.stored((done(3),), [Settled.ALREADY], lambda *_: None)
+        outbox.stored((done(3),))
         assert not outbox
-
-    def test_the_first_verdict_of_a_claim_counts(self) -> None:
-        """A second one of the same claim changes nothing; one of a newer claim is another."""
-        outbox = Outbox()
-        outbox.put(done(1, '"first"'))
-        outbox.put(done(1, '"second"'))
-        outbox.put(done(1, '"newer"', fence=2))
-        assert outbox.batch() == (done(1, '"first"'), done(1, '"newer"', fence=2))
 
     def test_batches_keep_the_limits_of_a_call(self) -> None:
         """At most 200 verdicts, the oldest first, and not too many bytes."""
@@ -64,12 +53,6 @@ class TestOutbox:
         outbox.put(done(1, "x" * 3_000_000))
         outbox.put(done(2))
         assert [verdict.raw_id for verdict in outbox.batch()] == [b"t1"]
-
-    def test_an_answer_for_what_is_gone_is_only_told(self) -> None:
-        """Repeated answers do no harm."""
-        outbox, told = Outbox(), []
-        outbox.stored((done(1),), [Settled.ALREADY], lambda *pair: told.append(pair))
-        assert told == [(done(1), Settled.ALREADY)]
 
 
 class TestEarly:
