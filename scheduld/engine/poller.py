@@ -231,15 +231,17 @@ class Poller:
         claims = self._early.due(monotonic())
         pairs = [(claim.raw_id, claim.fence) for claim in claims]
         started = await self._shared.link.run(calls.start(self._shared.caller, self._keys, pairs))
+        ready = []
         for claim, code in zip(claims, started, strict=True):
             if not self._early.remove(claim):
                 continue  # a stop gave it back while the call was under way
             if code is Started.GO:
-                self._begin([claim])
+                ready.append(claim)
             else:
                 self._shared.holds.remove(claim.type, [claim])
                 self._free_slot()
                 self._plan.look_at(monotonic())
+        self._begin(ready)
 
     # --- runs
 
@@ -257,13 +259,14 @@ class Poller:
             asyncio.get_running_loop().call_soon(self._start_all, claims[half:])
 
     def _start_all(self, claims: list[Claim]) -> None:
-        now = monotonic()
+        server = self._shared.link.server
+        now_ms = server.now_ms()
         for claim in claims:
             # Never early by the server's clock: `server` is a lower bound of it.
-            at = self._shared.link.server.monotonic_at(claim.start_ms)
-            if at <= now:
+            if claim.start_ms <= now_ms:
                 self._start(claim)
             else:
+                at = server.monotonic_at(claim.start_ms)
                 asyncio.get_running_loop().call_at(at, self._start, claim)
 
     def _start(self, claim: Claim) -> None:

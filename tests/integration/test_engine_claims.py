@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scheduld.engine.poller import Poller
 from scheduld.model import State
 from scheduld.store.scripts import load
 from tests.support.proxy import Proxy
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from scheduld.engine.duty import Duty
-    from scheduld.store.calls import Call
+    from scheduld.store.calls import Call, ClaimRequest
     from tests.support.servers import RunningServer
 
 
@@ -232,3 +233,28 @@ async def test_a_slow_network_changes_nothing(site: Site) -> None:
             await site.ended("a", task_id)
         assert sorted(journal.ids) == sorted(ids)
         await member.stop()
+
+
+async def test_one_half_is_claimed_while_the_other_runs(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a claim that fills an idle type, neither the server nor the loop waits for the other.
+
+    The ends of the first half are sent, with the wish for as many new tasks, before the second
+    half begins; from then on calls carry a half each.
+    """
+    sent: list[tuple[int, int]] = []
+    request = Poller._request
+
+    def noted(poller: Poller) -> ClaimRequest:
+        made = request(poller)
+        sent.append((made.want, len(made.verdicts)))
+        return made
+
+    monkeypatch.setattr(Poller, "_request", noted)
+    for _ in range(100):
+        await site.add("a")
+    journal = Journal()
+    member = await site.start(rarely(journal.inline(), concurrency=20))
+    await until(lambda: len(journal.ids) == 100 and not member.poller("a").busy, "all have run")
+    assert sent[:5] == [(20, 0), (10, 10), (10, 10), (10, 10), (10, 10)]
