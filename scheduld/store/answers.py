@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld.model import Claim
 from scheduld.store.keys import decode_id
+
+if TYPE_CHECKING:
+    from scheduld.model import Verdict
 
 
 class Code(IntEnum):
@@ -54,8 +57,7 @@ class Added(IntEnum):
     BROKEN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class AddedTask:
+class AddedTask(NamedTuple):
     """What became of one task of an add; `due_ms` and `state` are those of the kept record."""
 
     code: Added
@@ -65,11 +67,14 @@ class AddedTask:
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
-    """What a claim answers. `next_due_ms` and `next_lease_end_ms` plan the next look."""
+    """What a claim answers. `next_due_ms` and `next_lease_end_ms` plan the next look.
+
+    `claims` are oldest due first. Verdicts that are not `refused` are stored.
+    """
 
     now_ms: float
     claims: list[Claim]
-    settled: list[Settled]
+    refused: list[tuple[Verdict, Settled]]
     next_due_ms: int | None
     next_lease_end_ms: int | None
 
@@ -96,22 +101,32 @@ class RawTask:
     key_type: str
 
 
-def claimed(type_name: str, fence: int, row: list[Any]) -> Claim:
-    """Read one row of a claim (lua/include/take.lua)."""
-    raw_id, payload, due, begin, early, failed, releases, interruptions = row
-    return Claim(
-        type=type_name,
-        id=decode_id(raw_id),
-        raw_id=raw_id,
-        payload=payload,
-        fence=fence,
-        due_ms=int(float(due)),
-        start_ms=int(begin),
-        early=bool(early),
-        failed=int(failed),
-        releases=int(releases),
-        interruptions=int(interruptions),
-    )
+def claimed(
+    type_name: str, now_ms: int, fence: int, plain: list[Any], rows: list[Any]
+) -> list[Claim]:
+    """Read what a claim took (lua/include/take.lua): plain tasks flat, the others as rows."""
+    values = iter(plain)
+    claims = [
+        Claim(type_name, decode_id(raw_id), raw_id, payload, fence, int(due), now_ms)
+        for raw_id, payload, due in zip(values, values, values, strict=True)
+    ]
+    for count, row in enumerate(rows):
+        raw_id, payload, due, begin, early, failed, releases, interruptions, place = row
+        claim = Claim(
+            type=type_name,
+            id=decode_id(raw_id),
+            raw_id=raw_id,
+            payload=payload,
+            fence=fence,
+            due_ms=int(float(due)),
+            start_ms=int(begin),
+            early=bool(early),
+            failed=int(failed),
+            releases=int(releases),
+            interruptions=int(interruptions),
+        )
+        claims.insert(place + count, claim)
+    return claims
 
 
 def raw_task(raw_id: bytes, now_ms: float, row: list[Any]) -> RawTask:

@@ -6,7 +6,7 @@ A function here builds a `Call` and touches no connection; `link` carries calls 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from scheduld.store.answers import (
     Added,
@@ -23,6 +23,7 @@ from scheduld.store.answers import (
     to_ms,
 )
 from scheduld.store.scripts import Script, load
+from scheduld.store.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,8 +95,7 @@ class Caller:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
+class NewTask(NamedTuple):
     """One task to add. `at_ms` None: `delay_ms` after the server's now."""
 
     raw_id: bytes
@@ -112,14 +112,28 @@ def add(
     rest: list[Arg] = []
     for task in tasks:
         at = "" if task.at_ms is None else task.at_ms
-        rest += [task.raw_id, at, task.delay_ms, task.payload, task.token]
+        rest += (task.raw_id, at, task.delay_ms, task.payload, task.token)
+
+    def parse(answer: list[Any]) -> list[AddedTask]:
+        if answer[2]:
+            return [
+                AddedTask(Added(code), to_ms(due), text(state)) for code, due, state in answer[2]
+            ]
+        now_ms = answer[1] // 1000
+        return [
+            AddedTask(
+                Added.CREATED,
+                now_ms + task.delay_ms if task.at_ms is None else task.at_ms,
+                "scheduled",
+            )
+            for task in tasks
+        ]
+
     return caller.call(
         "add",
         type_keys,
-        lambda answer: [
-            AddedTask(Added(code), to_ms(due), text(state)) for code, due, state in answer[2]
-        ],
-        extra_keys=[type_keys.task(task.raw_id) for task in tasks],
+        parse,
+        extra_keys=_hashes(type_keys, [task.raw_id for task in tasks]),
         rest=rest,
         args={"on_conflict": on_conflict, "count": len(tasks)},
     )
@@ -142,21 +156,23 @@ def claim(
     """Take due tasks, and store the verdicts that free slots for them."""
 
     def parse(answer: list[Any]) -> ClaimAnswer:
-        fence = int(answer[2])
+        now_us, fence, plain, rows, codes, next_due, next_end = answer[1:]
         return ClaimAnswer(
-            now_ms=answer[1] / 1000,
-            claims=[claimed(type_keys.type, fence, row) for row in answer[3]],
-            settled=[Settled(code) for code in answer[4]],
-            next_due_ms=to_ms(answer[5]),
-            next_lease_end_ms=to_ms(answer[6]),
+            now_ms=now_us / 1000,
+            claims=claimed(type_keys.type, now_us // 1000, int(fence), plain, rows),
+            refused=verdicts.refused(codes),
+            next_due_ms=to_ms(next_due),
+            next_lease_end_ms=to_ms(next_end),
         )
+
+    verdicts = Verdicts(type_keys, request.verdicts)
 
     return caller.call(
         "claim",
         type_keys,
         parse,
-        extra_keys=[type_keys.claim(caller.node), *_hashes(type_keys, request.verdicts)],
-        rest=_flat(request.verdicts),
+        extra_keys=[type_keys.claim(caller.node), *verdicts.keys],
+        rest=verdicts.args,
         args={
             "sequence": request.sequence,
             "want": request.want,
@@ -165,21 +181,25 @@ def claim(
             "lease": lease_ms,
             "bound": request.bound_ms,
             "max_interruptions": kind.max_interruptions,
-            "verdict_count": len(request.verdicts),
+            "plain_count": len(verdicts.plain),
+            "verdict_count": len(verdicts.others),
             **_retention(kind),
         },
     )
 
 
-def finish(caller: Caller, type_keys: TypeKeys, verdicts: Sequence[Verdict]) -> Call[list[Settled]]:
-    """Store the ends of runs."""
+def finish(
+    caller: Caller, type_keys: TypeKeys, verdicts: Sequence[Verdict]
+) -> Call[list[tuple[Verdict, Settled]]]:
+    """Store the ends of runs; answers those that were refused."""
+    ends = Verdicts(type_keys, verdicts)
     return caller.call(
         "finish",
         type_keys,
-        lambda answer: [Settled(code) for code in answer[2]],
-        extra_keys=_hashes(type_keys, verdicts),
-        rest=_flat(verdicts),
-        args={"verdict_count": len(verdicts)},
+        lambda answer: ends.refused(answer[2]),
+        extra_keys=ends.keys,
+        rest=ends.args,
+        args={"plain_count": len(ends.plain), "verdict_count": len(ends.others)},
     )
 
 
@@ -191,7 +211,7 @@ def start(
         "start",
         type_keys,
         lambda answer: [Started(code) for code in answer[2]],
-        extra_keys=[type_keys.task(raw_id) for raw_id, _ in pairs],
+        extra_keys=_hashes(type_keys, [raw_id for raw_id, _ in pairs]),
         rest=_pairs(pairs),
         args={"lead": LEAD_MS, "count": len(pairs)},
     )
@@ -205,7 +225,7 @@ def renew(
         "renew",
         type_keys,
         lambda answer: [Renewed(code) for code in answer[2]],
-        extra_keys=[type_keys.task(raw_id) for raw_id, _ in pairs],
+        extra_keys=_hashes(type_keys, [raw_id for raw_id, _ in pairs]),
         rest=_pairs(pairs),
         args={"lease": lease_ms, "count": len(pairs)},
     )
@@ -259,7 +279,7 @@ def read(caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes]) -> Call[
         "read",
         type_keys,
         parse,
-        extra_keys=[type_keys.task(raw_id) for raw_id in raw_ids],
+        extra_keys=_hashes(type_keys, raw_ids),
         rest=raw_ids,
         args={"count": len(raw_ids)},
     )
@@ -273,7 +293,7 @@ def audit(
         "audit",
         type_keys,
         lambda answer: [int(code) for code in answer[2]],
-        extra_keys=[type_keys.task(raw_id) for raw_id in raw_ids],
+        extra_keys=_hashes(type_keys, raw_ids),
         rest=raw_ids,
         args={"mend": "1" if mend else "", "count": len(raw_ids)},
     )
@@ -298,18 +318,9 @@ def _retention(kind: TaskType) -> dict[str, Arg]:
     }
 
 
-def _hashes(type_keys: TypeKeys, verdicts: Iterable[Verdict]) -> list[Arg]:
-    return [type_keys.task(verdict.raw_id) for verdict in verdicts]
-
-
-def _flat(verdicts: Iterable[Verdict]) -> list[Arg]:
-    rest: list[Arg] = []
-    for verdict in verdicts:
-        ms = verdict.at_ms or verdict.delay_ms
-        counted = "1" if verdict.counted else ""
-        rest += [verdict.raw_id, verdict.fence, verdict.kind.value, ms]
-        rest += [verdict.detail, verdict.reason, counted]
-    return rest
+def _hashes(type_keys: TypeKeys, raw_ids: Iterable[bytes]) -> list[Arg]:
+    prefix = type_keys.task_prefix.encode()
+    return [prefix + raw_id for raw_id in raw_ids]
 
 
 def _pairs(pairs: Iterable[tuple[bytes, int]]) -> list[Arg]:

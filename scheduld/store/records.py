@@ -36,7 +36,8 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
     fields = raw.fields
     # An ended id that a plain ZADD scheduled again begins a new life at its next claim.
     ended = state not in (State.SCHEDULED, State.RUNNING)
-    fresh = not ended and "outcome" in fields
+    is_in_ended = raw.finished_ms is not None or raw.died_ms is not None
+    fresh = not ended and (is_in_ended or "outcome" in fields)
     if fresh:
         fields = {name: fields[name] for name in ("payload", "token") if name in fields}
     failed = _number(fields, "failed") or 0
@@ -56,7 +57,7 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         owner=_text(fields, "owner") if state is not State.SCHEDULED else None,
         started_ms=_started_ms(fields) if state is not State.SCHEDULED else None,
         finished_ms=(raw.died_ms if state is State.DEAD else raw.finished_ms) if ended else None,
-        outcome=_text(fields, "outcome"),
+        outcome=_text(fields, "outcome") or ("success" if state is State.DONE else None),
         result=_json(fields, "result"),
         successor=_successor(fields),
         error=_error(raw) or _json(fields, "error") or error,

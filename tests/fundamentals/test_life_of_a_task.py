@@ -61,7 +61,7 @@ def test_step_1_build() -> None:
     assert spec.id == spec.token, "a made-up id is its own token, and costs nothing"
     assert TaskSpec(id="mine").named().token not in ("mine", None)
     limits = {"timezone": None, "allow_past": False, "max_payload": 1000}
-    new = prepare(spec, **limits)  # type: ignore[arg-type]
+    new = prepare(spec, **limits).new  # type: ignore[arg-type]
     assert (new.payload, new.at_ms, new.delay_ms) == (b'{"to":"ana"}', None, 300_000)
     with pytest.raises(InvalidInput, match="not a text"):
         prepare(TaskSpec(payload={1: 2}).named(), **limits)  # type: ignore[arg-type, dict-item]
@@ -189,7 +189,7 @@ def test_step_8_finish(fast_store: Store) -> None:
     assert (fast_store.state("a"), fast_store.fields("a")["result"]) == ("done", b'{"n":1}')
     fast_store.add("b")
     carried = fast_store.claim_call(verdicts=[_done(fast_store.take("b"))])
-    assert fast_store.run(carried).settled == [Settled.STORED], "with the next claim"
+    assert fast_store.run(carried).refused == [], "with the next claim"
 
 
 def test_step_9_recover(fast_store: Store) -> None:

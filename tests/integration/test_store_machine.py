@@ -14,8 +14,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from scheduld.model import Keep
 from scheduld.store import calls
-from tests.support.store import ENDED, LEASE, Store
+from tests.support.store import ENDED, LEASE, Store, verdict
 from tests.support.task_model import Model, Record
 
 if TYPE_CHECKING:
@@ -58,11 +59,11 @@ class Conservation(RuleBasedStateMachine):
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
         """Do one thing."""
-        of_claims = [self.finish] * 4 + [self.start, self.renew]
+        of_claims = [self.finish] * 4 + [self.finish_some, self.start, self.renew]
         choices = [self.add, self.plain, self.cancel, self.pass_ms, self.pass_ms]
         choices += [self.claim] * 4 if self.is_any_due() else []
         choices += [self.recover] * 3 if self.is_any_lost() else []
-        choices += [self.requeue] if self.is_any_ended() else []
+        choices += [self.requeue, self.prune] if self.is_any_ended() else []
         choices += of_claims if self.claims else []
         names = [choice.__name__ for choice in choices]
         getattr(self, data.draw(st.sampled_from(names)))(data.draw)
@@ -129,6 +130,13 @@ class Conservation(RuleBasedStateMachine):
         expected = self.model.finish(now, claim.id, claim.fence, kind, wait)
         assert self.store.finish(claim, kind, **options) is expected
 
+    def finish_some(self, draw: Draw) -> None:
+        """Store that some runs are done, in one call, maybe of one claim twice."""
+        claims = [self.any_claim(draw) for _ in range(draw(st.integers(2, 4)))]
+        now = self.store.time
+        expected = [self.model.finish(now, claim.id, claim.fence, "done", 0) for claim in claims]
+        assert self.store.finish_all(*map(verdict, claims)) == expected
+
     def start(self, draw: Draw) -> None:
         """Confirm any claim."""
         claim = self.any_claim(draw)
@@ -155,6 +163,13 @@ class Conservation(RuleBasedStateMachine):
         """Schedule an ended task again."""
         task_id = draw(ids)
         assert self.store.requeue(task_id).code == self.model.requeue(self.store.time, task_id)
+
+    def prune(self, draw: Draw) -> None:
+        """Remove all records of ended tasks, of one kind."""
+        state = draw(st.sampled_from(["done", "dead"]))
+        keep, gone = Keep(1_000, 10**12), Keep(0, 0)
+        pruned = self.store.prune(*((gone, keep) if state == "done" else (keep, gone)))
+        assert pruned == self.model.prune(state)
 
     def pass_ms(self, draw: Draw) -> None:
         """Let the clock go on."""

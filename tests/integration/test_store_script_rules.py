@@ -11,7 +11,7 @@ import pytest
 from scheduld.errors import Conflict, Unreachable
 from scheduld.model import Keep, TaskType
 from scheduld.store import calls
-from scheduld.store.answers import Decision, Renewed, Settled, Started
+from scheduld.store.answers import Decision, Renewed, Started
 from scheduld.store.calls import Call, ClaimRequest, NewTask
 from scheduld.store.scripts import script_names
 from tests.support.servers import start_server
@@ -200,6 +200,6 @@ class TestFullMemory:
         assert store.run(full.call("cancel")) == Decision(1, "scheduled")
         assert store.run(full.call("recover")) == 1
         assert [claim.id for claim in store.claim(node="r3").claims] == ["lost"]
-        assert store.run(full.call("finish")) == [Settled.STORED]
+        assert store.run(full.call("finish")) == [], "none refused"
         assert store.run(full.call("read"))[0].finished_ms == store.time
         assert store.run(full.call("prune")) == 5, "three done, two dead"

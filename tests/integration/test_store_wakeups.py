@@ -9,7 +9,7 @@ import pytest
 from scheduld.errors import Unreachable
 from scheduld.store import calls
 from scheduld.store.calls import NewTask
-from scheduld.store.link import SyncLink
+from scheduld.store.synclink import SyncLink
 from tests.support.store import LEASE, NOW, Store, verdict
 from tests.support.store import any_store as any_store
 

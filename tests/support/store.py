@@ -19,8 +19,9 @@ from scheduld.store import calls
 from scheduld.store.answers import Added, AddedTask, Decision, RawTask, Renewed, Settled, Started
 from scheduld.store.calls import Call, Caller, ClaimRequest, NewTask
 from scheduld.store.keys import Keys, encode_id
-from scheduld.store.link import SyncLink
 from scheduld.store.records import state_of
+from scheduld.store.synclink import SyncLink
+from scheduld.store.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -131,8 +132,15 @@ class Store:
         return claim
 
     def finish_all(self, *verdicts: Verdict) -> list[Settled]:
-        """Store the ends of runs in one call."""
-        return self.run(calls.finish(self.caller(), self.type, verdicts))
+        """Store the ends of runs in one call; what became of each, as the script tells it."""
+        known = Verdicts(self.type, verdicts)
+        call = calls.finish(self.caller(), self.type, verdicts)
+        told = self.run(replace(call, parse=lambda answer: known.settled(answer[2])))
+        found = []
+        for sent in verdicts:
+            index = [verdict for verdict, _ in told].index(sent)
+            found.append(told.pop(index)[1])
+        return found
 
     def finish(self, claim: Claim, kind: str = "done", **fields: Any) -> Settled:
         """Store the end of one run."""

@@ -47,6 +47,10 @@ class Model:
     max_interruptions: int
     tasks: dict[str, Record] = field(default_factory=dict)
 
+    def _of(self, task_id: str) -> Record:
+        """Return a record; one that was pruned knows no claim."""
+        return self.tasks.get(task_id) or Record(0, b"")
+
     def add(self, task_id: str, at: int, payload: bytes, on_conflict: str) -> Added:
         """Schedule a task."""
         task = self.tasks.get(task_id)
@@ -88,7 +92,7 @@ class Model:
 
     def finish(self, now: int, task_id: str, fence: int, kind: str, wait: int) -> Settled:
         """Store the end of a run; `wait` in ms for retry, release and snooze."""
-        task = self.tasks[task_id]
+        task = self._of(task_id)
         if task.fence == fence == task.settled:
             return Settled.ALREADY
         if task.fence != fence or task.state in ENDED:
@@ -146,7 +150,7 @@ class Model:
 
     def start(self, now: int, task_id: str, fence: int) -> Started:
         """Confirm an early claim."""
-        task = self.tasks[task_id]
+        task = self._of(task_id)
         if task.fence != fence or task.state not in HELD:
             return Started.TAKEN_BACK
         if task.state == "early" and task.at > now + LEAD_MS:
@@ -158,7 +162,7 @@ class Model:
 
     def renew(self, now: int, task_id: str, fence: int) -> Renewed:
         """Push a lease out."""
-        task = self.tasks[task_id]
+        task = self._of(task_id)
         if task.fence != fence or task.settled == fence or task.state in ENDED:
             return Renewed.LOST
         if task.state == "scheduled":
@@ -186,3 +190,13 @@ class Model:
             return 3
         self.tasks[task_id] = Record(now, task.payload)
         return 1
+
+    def prune(self, index: str) -> int:
+        """Remove all records of an index of ended tasks; answers how many."""
+        found = [i for i, task in self.tasks.items() if task.state in ENDED]
+        found = [i for i in found if index in self.tasks[i].indexes()]
+        for task_id in found:
+            task = self.tasks.pop(task_id)
+            if task.plain is not None:
+                self.tasks[task_id] = Record(task.plain, task.payload)
+        return len(found)

@@ -45,7 +45,7 @@ class Poll:
         told = ClaimAnswer(
             now_ms=SERVER_MS,
             claims=[A_CLAIM] * claims,
-            settled=[],
+            refused=[],
             next_due_ms=None if due_in_ms is None else int(SERVER_MS + due_in_ms),
             next_lease_end_ms=(
                 None if lease_ends_in_ms is None else int(SERVER_MS + lease_ends_in_ms)

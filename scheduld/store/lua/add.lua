@@ -9,64 +9,55 @@
 --                         token (of this add; a repeat with the same one answers as the first)
 --
 -- Returns {0, now µs, rows}, a row a task {code, due ms, state}: 1 created, 2 the same add was
---         stored before, 3 created as successor of the running one, 4 kept, 5 exists, 6 broken key
+--         stored before, 3 created as successor of the running one, 4 kept, 5 exists, 6 broken
+--         key; no rows where all were created, at their `at` or `delay` after now
 --         {-1, now µs} too late
 --
--- @include type events state
+-- @include type events state meet
 local on_conflict, count = ARGV[7], tonumber(ARGV[8])
 
-local function write(id, at, payload, token)
-  local key = prefix .. id
-  -- The id itself is the token of a generated id: nothing to store.
-  if token ~= '' and token ~= id then
-    redis.call('HSET', key, 'payload', payload, 'token', token)
-  else
-    redis.call('HSET', key, 'payload', payload)
-  end
-  set_due(id, at)
-end
-
-local function meet(id, at, payload, token)
-  local state, known_due, task = state_of(id)
-  if state == 'broken' then
-    return {6, '', state}
-  end
-  if token ~= '' and task[5] and task[6] == token then
-    return {2, task[5], 'running'}
-  end
-  if token ~= '' and state ~= 'none' and (task[4] or id) == token then
-    return {2, known_due, state}
-  end
-  if state ~= 'none' and on_conflict ~= 'replace' then
-    return {on_conflict == 'keep' and 4 or 5, known_due, state}
-  end
-  if state == 'running' then
-    redis.call('ZREM', due, id)
-    redis.call('HSET', prefix .. id, 'next', int(at), 'next_payload', payload, 'next_token', token)
-    note('replaced', id)
-    return {3, int(at), state}
-  end
-  redis.call('DEL', prefix .. id)
-  redis.call('ZREM', leased, id)
-  redis.call('ZREM', done, id)
-  redis.call('ZREM', dead, id)
-  write(id, at, payload, token)
-  note(state == 'none' and 'added' or 'replaced', id)
-  return {1, int(at), 'scheduled'}
-end
-
-local rows = {}
+local ids, times, scores, known, is_twice = {}, {}, {}, {}, false
 for index = 1, count do
-  local from = 8 + (index - 1) * 5
+  local from = 3 + index * 5
   local id, at, delay = ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]
-  local payload, token = ARGV[from + 4], ARGV[from + 5]
-  at = at ~= '' and tonumber(at) or now + tonumber(delay)
-  if redis.call('EXISTS', KEYS[6 + index]) == 0 and not is_indexed(id) then
-    write(id, at, payload, token)
-    note('added', id)
-    rows[index] = {1, int(at), 'scheduled'}
-  else
-    rows[index] = meet(id, at, payload, token)
+  local time = at ~= '' and tonumber(at) or now + tonumber(delay)
+  is_twice = is_twice or known[id]
+  known[id], ids[index], times[index] = true, id, time
+  scores[index * 2 - 1], scores[index * 2] = at ~= '' and at or int(time), id
+end
+
+-- These looks are also the guard against wrong types of keys (include/guard.lua).
+local function is_any_in(index)
+  if count ~= 1 and (redis.call('ZCARD', index) == 0 or count == 0) then
+    return false
+  end
+  for _, score in ipairs(redis.call('ZMSCORE', index, unpack(ids))) do
+    if score then
+      return true
+    end
+  end
+  return false
+end
+local in_due, in_leased = is_any_in(due), is_any_in(leased)
+local in_done, in_dead = is_any_in(done), is_any_in(dead)
+redis.call('HLEN', meta)
+redis.call('XLEN', events)
+
+-- Most calls bring ids that were never seen: these need no closer look, one by one.
+local rows = {}
+if count > 0 and not (is_twice or in_due or in_leased or in_done or in_dead)
+  and redis.call('EXISTS', unpack(KEYS, 7, 6 + count)) == 0 then
+  for index, id in ipairs(ids) do
+    local from = 3 + index * 5
+    write_hash(KEYS[6 + index], id, ARGV[from + 4], ARGV[from + 5])
+  end
+  redis.call('ZADD', due, unpack(scores))
+  lower(math.min(unpack(times)))
+  note_all('added', ids)
+else
+  for index, id in ipairs(ids) do
+    local from = 3 + index * 5
+    rows[index] = meet(id, times[index], ARGV[from + 4], ARGV[from + 5], on_conflict)
   end
 end
 write_events()

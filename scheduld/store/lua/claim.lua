@@ -4,7 +4,7 @@
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
 -- KEYS[7]  record             string: the caller's last claim
--- KEYS[8..] tasks             hashes of the verdicts' tasks
+-- KEYS[8..] tasks             hashes of the plain verdicts' tasks, then of the others'
 -- ARGV[7]  sequence           number of the claim: repeated, it answers the same tasks again
 -- ARGV[8]  want               most tasks to take
 -- ARGV[9]  early              also take tasks that come due within this many ms ...
@@ -16,40 +16,43 @@
 -- ARGV[15] done_age           ... and age in ms
 -- ARGV[16] dead_count         retention of dead tasks: number ...
 -- ARGV[17] dead_age           ... and age in ms
--- ARGV[18] verdict_count      how many verdicts follow, seven arguments each (include/settle.lua)
+-- ARGV[18] plain_count        how many plain verdicts follow, two arguments each ...
+-- ARGV[19] verdict_count      ... and others, seven arguments each (finish.lua)
 --
--- Returns {0, now µs, fence, rows (include/take.lua), verdict codes, next due ms or '',
---          next lease end ms or ''}
+-- Returns {0, now µs, fence, plain, rows (include/take.lua), verdict codes (finish.lua),
+--          next due ms or '', next lease end ms or ''}
 --         {-1, now µs} too late; {-2, now µs} a newer claim of this caller was seen
 --
--- @include type events ends settle recover prune take replay
+-- @include type guard events ends settle settle_plain recover prune refuse take replay
 local record, sequence, want, early, lead = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local lease, bound, max_interruptions = tonumber(ARGV[11]), ARGV[12], ARGV[13]
 local done_count, done_age, dead_count, dead_age = ARGV[14], ARGV[15], ARGV[16], ARGV[17]
-local verdict_count = tonumber(ARGV[18])
+local plain_count, verdict_count = tonumber(ARGV[18]), tonumber(ARGV[19])
 
 local last = redis.call('GET', record)
 local last_sequence = last and tonumber(string.match(last, '^%d+')) or 0
 if tonumber(sequence) < last_sequence then
   return {-2, now_us}
 end
-local codes = settle_all(19, 8, verdict_count)
-local rows, ids, fence
+local codes = settle_all(20, 8, plain_count, verdict_count)
+local plain, rows, ids, fence
 if tonumber(sequence) == last_sequence then
+  plain = {}
   rows, fence = replay(last, lease)
 else
-  recover(tonumber(bound), lease, tonumber(max_interruptions), 20)
   local known = redis.call('HMGET', meta, 'fence', 'lease')
+  recover(tonumber(bound), lease, known[2], tonumber(max_interruptions), '20')
   fence = int(math.max((number(known[1]) or 0) + 1, now_us))
-  rows, ids = take(tonumber(want), tonumber(early), tonumber(lead), lease, fence)
-  if #rows > 0 then
+  plain, rows, ids = take(want, tonumber(early), tonumber(lead), lease, fence)
+  if #ids > 0 then
     redis.call('HSET', meta, 'fence', fence, 'lease', int(math.max(number(known[2]) or 0, lease)))
   end
   redis.call('SET', record, sequence .. '\n' .. cmsgpack.pack({fence, unpack(ids)}), 'PX', int(lease * 2))
 end
-prune(done, tonumber(done_count), tonumber(done_age), verdict_count + 10)
-prune(dead, tonumber(dead_count), tonumber(dead_age), verdict_count + 10)
+local limit = plain_count + verdict_count + 10
+prune(done, tonumber(done_count), done_age, limit)
+prune(dead, tonumber(dead_count), dead_age, limit)
 write_events()
-local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2] or ''
-local next_end = redis.call('ZRANGE', leased, 0, 0, 'WITHSCORES')[2] or ''
-return {0, now_us, fence, rows, codes, next_due, next_end}
+local next_due = redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2] or ''
+local next_end = redis.call('ZRANGE', leased, '0', '0', 'WITHSCORES')[2] or ''
+return {0, now_us, fence, plain, rows, codes, next_due, next_end}

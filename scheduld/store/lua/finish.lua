@@ -2,17 +2,20 @@
 -- Stores the ends of runs: done, retry, dead, snooze, release.
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
--- KEYS[7..] tasks        hashes of the verdicts' tasks
--- ARGV[7] verdict_count  how many verdicts follow, seven arguments each: id, fence, kind,
---                        ms (retry, release: wait; snooze: instant), detail (JSON: result or
---                        error), reason (one line for the events), counted ('1': an attempt)
+-- KEYS[7..] tasks        hashes of the plain verdicts' tasks, then of the others'
+-- ARGV[7] plain_count    how many plain verdicts (done, no result) follow: pairs id, fence
+-- ARGV[8] verdict_count  how many other verdicts come after them, seven arguments each: id,
+--                        fence, kind, ms (retry, release: wait; snooze: instant), detail (JSON:
+--                        result or error), reason (one line for the events), counted ('1': an
+--                        attempt)
 --
--- Returns {0, now µs, codes}: 1 stored, 2 stored before, 3 refused
+-- Returns {0, now µs, codes}: of the plain, then of the others: 1 stored, 2 stored before,
+--         3 refused; no codes where all are 1
 --         {-1, now µs} too late
 --
--- @include type events ends settle
-local verdict_count = ARGV[7]
+-- @include type guard events ends settle settle_plain
+local plain_count, verdict_count = tonumber(ARGV[7]), tonumber(ARGV[8])
 
-local codes = settle_all(8, 7, tonumber(verdict_count))
+local codes = settle_all(9, 7, plain_count, verdict_count)
 write_events()
 return {0, now_us, codes}

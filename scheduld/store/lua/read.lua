@@ -9,7 +9,7 @@
 --         {due, lease end, finished, died (ms or ''), hash as a flat list, type of the key}
 --         {-1, now µs} too late
 --
--- @include type
+-- @include type guard
 local count = tonumber(ARGV[7])
 
 local rows = {}

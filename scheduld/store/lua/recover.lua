@@ -10,9 +10,10 @@
 -- Returns {0, now µs, given back}
 --         {-1, now µs} too late
 --
--- @include type events ends recover
+-- @include type guard events ends recover
 local lease, bound, max_interruptions, limit = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 
-local count = recover(tonumber(bound), tonumber(lease), tonumber(max_interruptions), tonumber(limit))
+local longest = redis.call('HGET', meta, 'lease')
+local count = recover(tonumber(bound), tonumber(lease), longest, tonumber(max_interruptions), limit)
 write_events()
 return {0, now_us, count}

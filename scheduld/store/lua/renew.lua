@@ -10,20 +10,29 @@
 --                             3 lost, but its verdict would still count, 4 lost for good
 --         {-1, now µs} too late
 --
--- @include type
+-- @include type guard
 local lease, count = tonumber(ARGV[7]), tonumber(ARGV[8])
 
-local codes = {}
+local codes, ids, ends, until_ms = {}, {}, {}, int(now + lease)
 for index = 1, count do
-  local id, fence = ARGV[7 + index * 2], ARGV[8 + index * 2]
+  ids[index] = ARGV[7 + index * 2]
+end
+local held, waiting, finished = scores_of(leased, ids), scores_of(due, ids), scores_of(done, ids)
+for index, id in ipairs(ids) do
+  local fence = ARGV[8 + index * 2]
   local task = redis.pcall('HMGET', KEYS[6 + index], 'fence', 'cancel', 'settled', 'outcome')
   if task.err or task[1] ~= fence or task[3] == fence or task[4] then
     codes[index] = 4
-  elseif redis.call('ZSCORE', leased, id) then
-    redis.call('ZADD', leased, int(now + lease), id)
+  elseif held[index] then
+    ends[#ends + 1] = until_ms
+    ends[#ends + 1] = id
     codes[index] = task[2] and 2 or 1
   else
-    codes[index] = redis.call('ZSCORE', due, id) and 3 or 4
+    -- One that is done and in due too was added again by a plain ZADD.
+    codes[index] = waiting[index] and not finished[index] and 3 or 4
   end
+end
+if #ends > 0 then
+  redis.call('ZADD', leased, unpack(ends))
 end
 return {0, now_us, codes}

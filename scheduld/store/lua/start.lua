@@ -10,15 +10,19 @@
 --                             because by the server's clock it is not due yet
 --         {-1, now µs} too late
 --
--- @include type events ends
+-- @include type guard events ends
 local lead, count = tonumber(ARGV[7]), tonumber(ARGV[8])
 
-local codes = {}
+local codes, ids = {}, {}
 for index = 1, count do
-  local id, fence = ARGV[7 + index * 2], ARGV[8 + index * 2]
+  ids[index] = ARGV[7 + index * 2]
+end
+local held = scores_of(leased, ids)
+for index, id in ipairs(ids) do
+  local fence = ARGV[8 + index * 2]
   local key = KEYS[6 + index]
   local task = redis.pcall('HMGET', key, 'fence', 'early', 'next')
-  if task.err or task[1] ~= fence or not redis.call('ZSCORE', leased, id) then
+  if task.err or task[1] ~= fence or not held[index] then
     codes[index] = 2
   elseif not task[2] then
     -- Repeated: the answer of the first call was lost.

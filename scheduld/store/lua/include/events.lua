@@ -2,51 +2,62 @@
 local kinds, seen, reasons, lowered = {}, {}, {}, nil
 local shown_ids = 100
 
-local function note(kind, id, reason)
-  local ids = seen[kind]
-  if not ids then
-    ids = {count = 0}
-    seen[kind] = ids
+-- Many ids at once; of each kind an event names the first and counts the others.
+local function note_all(kind, ids)
+  local known = seen[kind]
+  if not known then
+    known = {count = 0, shown = 0}
+    seen[kind] = known
     kinds[#kinds + 1] = kind
   end
-  ids.count = ids.count + 1
-  if ids.count <= shown_ids then
-    ids[#ids + 1] = id
+  known.count = known.count + #ids
+  local more = math.min(#ids, shown_ids - known.shown)
+  if more > 0 then
+    known.shown = known.shown + more
+    known[#known + 1] = table.concat(ids, ' ', 1, more)
   end
+end
+
+local function note(kind, id, reason)
+  note_all(kind, {id})
   if reason and #reasons < shown_ids then
     reasons[#reasons + 1] = reason
   end
 end
 
--- Puts an id into due. The type's pollers are woken at the end if it is the earliest now.
-local function set_due(id, at)
-  redis.call('ZADD', due, int(at), id)
+-- Something was put into due: the type's pollers are woken at the end if it is the earliest now.
+local function lower(at)
   if not lowered or at < lowered then
     lowered = at
   end
+end
+
+local function set_due(id, at)
+  redis.call('ZADD', due, int(at), id)
+  lower(at)
 end
 
 local function write_events()
   if #kinds > 0 then
     local groups = {}
     for index, kind in ipairs(kinds) do
-      local ids = seen[kind]
-      if ids.count > #ids then
-        ids[#ids + 1] = '+' .. (ids.count - shown_ids)
+      local known = seen[kind]
+      if known.count > known.shown then
+        known[#known + 1] = '+' .. (known.count - known.shown)
       end
-      groups[index] = table.concat(ids, ' ')
-      redis.pcall('HINCRBY', meta, 'n:' .. kind, ids.count)
+      groups[index] = table.concat(known, ' ')
+      redis.pcall('HINCRBY', meta, 'n:' .. kind, known.count)
     end
     local entry = {'e', table.concat(kinds, ' '), 'ids', table.concat(groups, '\n'), 'node', node}
     if #reasons > 0 then
       entry[7], entry[8] = 'error', table.concat(reasons, '\n')
     end
-    redis.call('XADD', events, 'MAXLEN', '~', 10000, '*', unpack(entry))
+    redis.call('XADD', events, 'MAXLEN', '~', '10000', '*', unpack(entry))
   end
   if lowered then
-    local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
-    if first[2] and tonumber(first[2]) >= lowered then
-      redis.pcall('PUBLISH', wake, type_name .. ' ' .. int(lowered))
+    local at = int(lowered)
+    if redis.call('ZCOUNT', due, '-inf', '(' .. at) == 0 and redis.call('ZCOUNT', due, at, at) > 0 then
+      redis.pcall('PUBLISH', wake, type_name .. ' ' .. at)
     end
   end
 end

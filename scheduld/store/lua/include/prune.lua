@@ -1,23 +1,38 @@
+-- A plain HSET and ZADD gave an ended id a new life: the hash is that life's, from now on
+-- without anything of the old one. Only the index told them apart.
+local function begin_anew(id)
+  local key = prefix .. id
+  local payload = redis.pcall('HGET', key, 'payload')
+  local is_foreign = type(payload) == 'table'
+  if not is_foreign and redis.call('DEL', key) == 1 then
+    redis.call('HSET', key, 'payload', payload or '{}')
+  end
+end
+
 -- Removes ended tasks that are older than the retention or beyond its count. Answers how many.
 local function prune(index, keep_count, keep_age, limit)
-  local spare = math.min(redis.call('ZCARD', index) - keep_count, limit)
-  local ids
+  local count = redis.call('ZCARD', index)
+  if count == 0 then
+    return 0
+  end
+  local spare, ids = math.min(count - keep_count, limit), nil
   if spare > 0 then
-    ids = redis.call('ZRANGE', index, 0, spare - 1)
+    ids = redis.call('ZRANGE', index, '0', spare - 1)
   else
-    ids = redis.call('ZRANGEBYSCORE', index, '-inf', int(now - keep_age), 'LIMIT', 0, limit)
+    ids = redis.call('ZRANGEBYSCORE', index, '-inf', int(now - keep_age), 'LIMIT', '0', limit)
   end
   if #ids == 0 then
     return 0
   end
-  redis.call('ZREM', index, unpack(ids))
-  -- A plain ZADD may have given the id a new life: then the hash is that life's.
+  redis.call('ZREMRANGEBYRANK', index, '0', #ids - 1)
   local scheduled = redis.call('ZMSCORE', due, unpack(ids))
   local running = redis.call('ZMSCORE', leased, unpack(ids))
-  local ended = redis.call('ZMSCORE', index == done and dead or done, unpack(ids))
+  local ended = scores_of(index == done and dead or done, ids)
   local hashes = {}
   for position, id in ipairs(ids) do
-    if not (scheduled[position] or running[position] or ended[position]) then
+    if scheduled[position] and not (running[position] or ended[position]) then
+      begin_anew(id)
+    elseif not (scheduled[position] or running[position] or ended[position]) then
       hashes[#hashes + 1] = prefix .. id
     end
   end

@@ -39,16 +39,19 @@ local function give_back(id, max_interruptions)
   end
 end
 
-local function recover(bound, lease, max_interruptions, limit)
+local function recover(bound, lease, longest_lease, max_interruptions, limit)
+  if sizes[leased] == 0 then
+    return 0
+  end
   -- Behind a backward step of the clock a lease would last for as long as the step was.
-  local longest = math.max(lease, number(redis.call('HGET', meta, 'lease')) or 0)
+  local longest = math.max(lease, number(longest_lease) or 0)
   local beyond = redis.call('ZRANGEBYSCORE', leased, '(' .. int(now + 2 * longest), '+inf',
-    'LIMIT', 0, limit)
+    'LIMIT', '0', limit)
   for _, id in ipairs(beyond) do
     redis.call('ZADD', leased, int(now + lease), id)
   end
   local ended = redis.call('ZRANGEBYSCORE', leased, '-inf', int(math.min(bound, now)),
-    'LIMIT', 0, limit)
+    'LIMIT', '0', limit)
   for _, id in ipairs(ended) do
     give_back(id, max_interruptions)
   end

@@ -11,7 +11,7 @@ local function replay(record, lease)
       redis.call('ZADD', leased, int(now + lease), id)
       rows[#rows + 1] = {id, task[2], int(number(task[3]) or now),
         int(number(task[4] or task[5]) or now), task[4] and 1 or 0,
-        number(task[6]) or 0, number(task[7]) or 0, number(task[8]) or 0}
+        number(task[6]) or 0, number(task[7]) or 0, number(task[8]) or 0, 0}
     end
   end
   return rows, fence

@@ -13,8 +13,14 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
     -- It has ended another way: recover gave up on it.
     return 3
   end
+  local is_held = redis.call('ZREM', leased, id) == 1
+  if not is_held and redis.call('ZSCORE', done, id) then
+    -- Done leaves no mark in the hash. Whatever begins a new life of the id removes the fence,
+    -- so this is the run that is done; a plain ZADD may have put the id into due since.
+    return 2
+  end
   local again = redis.call('ZSCORE', due, id)
-  if redis.call('ZREM', leased, id) == 0 then
+  if not is_held then
     if not again then
       return 3
     end
@@ -47,9 +53,7 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
   if kind == 'done' then
     redis.call('ZADD', done, now, id)
     if detail ~= '' then
-      redis.call('HSET', key, 'settled', fence, 'outcome', 'success', 'result', detail)
-    else
-      redis.call('HSET', key, 'settled', fence, 'outcome', 'success')
+      redis.call('HSET', key, 'result', detail)
     end
     if task[7] then
       redis.call('HDEL', key, 'error')
@@ -77,15 +81,4 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
     set_due(id, tonumber(ms))
   end
   return 1
-end
-
--- Verdicts are seven arguments each from ARGV[first] on, their tasks' hashes KEYS[first_key] on.
-local function settle_all(first, first_key, count)
-  local codes = {}
-  for index = 1, count do
-    local at = first + (index - 1) * 7
-    codes[index] = settle(KEYS[first_key + index - 1], ARGV[at], ARGV[at + 1], ARGV[at + 2],
-      ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
-  end
-  return codes
 end

@@ -1,59 +1,20 @@
--- Moves due tasks to leased, oldest first. Answers one row per task:
--- {id, payload, nominal due, start ms, early, failed, releases, interruptions}
-local seconds_from, seconds_to = 1e9, 1e11
-local last_ms = 253402300799999
+-- Moves due tasks to leased, oldest first. Plain ones (due, never claimed, not ended) are
+-- answered flat, three values each: id, payload, due ms. Others are rows: {id, payload, nominal
+-- due, start ms, early, failed, releases, interruptions, how many plain ones come before it}
 local max_bytes = 4 * 1024 * 1024
-local hash_wait = 2000
 
--- An id that runs already is not run beside itself: its payload and time wait for the end.
-local function wait_for_end(id, score)
-  local key = prefix .. id
-  redis.call('ZREM', due, id)
-  redis.call('HSET', key, 'next', int(math.max(score, 0)), 'next_payload',
-    redis.call('HGET', key, 'payload') or '{}')
-  redis.call('HDEL', key, 'next_token')
-  note('replaced', id)
+-- Which of the ids are done or dead.
+local function ended_among(ids)
+  local ended, died = redis.call('ZMSCORE', done, unpack(ids)), scores_of(dead, ids)
+  for index = 1, #ids do
+    ended[index] = ended[index] or died[index]
+  end
+  return ended
 end
 
--- What a plain ZADD can put into due and cannot run now. Answers whether the id was dealt with.
-local function refuse(id, score, task)
+local function take_one(id, score, task, is_ended, fence, lead)
   local key = prefix .. id
-  if task.err then
-    bury(id, '', 'wrong_type: the key of the task does not hold a hash')
-    return true
-  end
-  if redis.call('ZSCORE', leased, id) then
-    wait_for_end(id, score)
-    return true
-  end
-  if score > last_ms then
-    bury(id, '{"kind":"due","message":"the due time is beyond the year 9999"}',
-      'due: beyond the year 9999')
-    return true
-  end
-  if score >= seconds_from and score < seconds_to then
-    bury(id, '{"kind":"due","message":"the due time looks like seconds, not milliseconds"}',
-      'due: looks like seconds')
-    return true
-  end
-  if task[1] or redis.call('HLEN', key) > (task[7] and 2 or 0) then
-    return false
-  end
-  local since = number(task[7]) or now
-  if now - since >= hash_wait then
-    redis.call('HDEL', key, 'seen', 'due')
-    bury(id, '{"kind":"no_hash","message":"the id was scheduled without a hash"}',
-      'no_hash: scheduled without a hash')
-  else
-    redis.call('HSET', key, 'seen', since, 'due', task[6] or int(score > 0 and score or now))
-    redis.call('ZADD', due, int(now + 200), id)
-  end
-  return true
-end
-
-local function take_one(id, score, task, fence, lead)
-  local key = prefix .. id
-  if task[5] then
+  if is_ended or task[5] then
     -- A plain HSET and ZADD of an ended id: a new life with counters at zero.
     redis.call('DEL', key)
     task = {task[1]}
@@ -62,51 +23,122 @@ local function take_one(id, score, task, fence, lead)
   local at = math.ceil(score)
   local nominal = int(number(task[6]) or (at > 0 and at or now))
   local early = at > now + lead
-  redis.call('HSET', key, 'fence', fence, 'owner', node, 'due', nominal)
   if task[7] or task[8] then
     redis.call('HDEL', key, 'seen', 'started')
   end
-  if early then
-    redis.call('HSET', key, 'early', int(at))
-  elseif at > now then
-    redis.call('HSET', key, 'started', int(at))
+  if at > now then
+    redis.call('HSET', key, 'fence', fence, 'owner', node, 'due', nominal,
+      early and 'early' or 'started', int(at))
+  else
+    redis.call('HSET', key, 'fence', fence, 'owner', node, 'due', nominal)
   end
   return {id, task[1] or false, nominal, int(math.max(at, now)), early and 1 or 0,
     number(task[2]) or 0, number(task[3]) or 0, number(task[4]) or 0}
 end
 
-local function look(id)
-  return redis.pcall('HMGET', prefix .. id, 'payload', 'failed', 'releases', 'interruptions',
-    'outcome', 'due', 'seen', 'started')
+-- The payload of a plain task: its hash holds that and maybe a token, and nothing else.
+local function plain_payload(id, at)
+  if at > now or at <= 0 or at >= seconds_from and at < seconds_to then
+    return nil
+  end
+  local flat = redis.pcall('HGETALL', prefix .. id)
+  if flat[5] then
+    return nil
+  end
+  if flat[1] == 'payload' and (not flat[3] or flat[3] == 'token') then
+    return flat[2]
+  end
+  return flat[1] == 'token' and flat[3] == 'payload' and flat[4]
+end
+
+-- The oldest due ids and their scores. Scores are dear: each is printed, read and printed again.
+-- Tasks that were added together have the same one, so that the first and the last are enough.
+local function oldest(until_ms, want)
+  local limit = int(until_ms)
+  local ids = redis.call('ZRANGEBYSCORE', due, '-inf', limit, 'LIMIT', '0', want)
+  local scores = {}
+  if #ids > 0 then
+    local first = redis.call('ZSCORE', due, ids[1])
+    if #ids == 1 or redis.call('ZSCORE', due, ids[#ids]) == first then
+      for index = 1, #ids do
+        scores[index] = first
+      end
+    else
+      scores = redis.call('ZMSCORE', due, unpack(ids))
+    end
+  end
+  return ids, scores
+end
+
+-- Up to 128 entries make a listpack, which is read from end to end for each id of each batch.
+-- A member that is longer than 64 bytes turns it into a skiplist for as long as it has entries.
+local function make_skiplist(lease_end, id)
+  if redis.call('OBJECT', 'ENCODING', leased) ~= 'skiplist' then
+    local long = string.rep('-', 65)
+    redis.call('ZADD', leased, lease_end, id)
+    if redis.call('ZADD', leased, 'NX', lease_end, long) == 1 then
+      redis.call('ZREM', leased, long)
+    end
+  end
+end
+
+-- All of them leave due in one step, and most often they are its head.
+local function move(ids, leases, is_head)
+  if is_head then
+    redis.call('ZREMRANGEBYRANK', due, '0', #ids - 1)
+  else
+    redis.call('ZREM', due, unpack(ids))
+  end
+  redis.call('ZREM', done, unpack(ids))
+  if sizes[dead] > 0 then
+    redis.call('ZREM', dead, unpack(ids))
+  end
+  if #ids > 16 then
+    make_skiplist(leases[1], ids[1])
+  end
+  redis.call('ZADD', leased, unpack(leases))
+  note_all('claimed', ids)
 end
 
 local function take(want, early_ms, lead, lease, fence)
-  local found = redis.call('ZRANGEBYSCORE', due, '-inf', int(now + early_ms), 'WITHSCORES',
-    'LIMIT', 0, want)
-  local rows, ids, leases, bytes = {}, {}, {}, 0
-  for index = 1, #found, 2 do
-    local id, score = found[index], tonumber(found[index + 1])
-    local task = look(id)
-    if not refuse(id, score, task) then
-      bytes = bytes + #(task[1] or '')
-      if bytes > max_bytes and #rows > 0 then
+  local heads, scores = oldest(now + early_ms, want)
+  local held, ended = scores_of(leased, heads), nil
+  local plain, rows, ids, leases, bytes = {}, {}, {}, {}, 0
+  local lease_end, is_head, score, at, nominal = int(now + lease), true, nil, nil, nil
+  for index, id in ipairs(heads) do
+    if scores[index] ~= score then
+      score = scores[index]
+      at = tonumber(score)
+      nominal = string.match(score, '^%d+$') or int(math.ceil(at))
+    end
+    local payload = not held[index] and plain_payload(id, at)
+    local task = not payload and look(id)
+    if task and refuse(id, at, task, held[index]) then
+      is_head = false
+    else
+      bytes = bytes + #(payload or task[1] or '')
+      local count = #ids + 1
+      if bytes > max_bytes and count > 1 then
         break
       end
-      rows[#rows + 1] = take_one(id, score, task, fence, lead)
-      ids[#ids + 1] = id
-      leases[#leases + 1] = int(now + lease)
-      leases[#leases + 1] = id
-      note('claimed', id)
+      if payload then
+        redis.call('HSET', prefix .. id, 'fence', fence, 'owner', node, 'due', nominal)
+        local from = #plain
+        plain[from + 1], plain[from + 2], plain[from + 3] = id, payload, nominal
+      else
+        ended = ended or ended_among(heads)
+        local row = take_one(id, at, task, ended[index], fence, lead)
+        row[9] = #plain / 3
+        rows[#rows + 1] = row
+      end
+      ids[count], leases[count * 2 - 1], leases[count * 2] = id, lease_end, id
     end
   end
   if #ids > 0 then
-    redis.call('ZREM', due, unpack(ids))
-    redis.call('ZREM', done, unpack(ids))
-    redis.call('ZREM', dead, unpack(ids))
-    redis.call('ZADD', leased, unpack(leases))
+    move(ids, leases, is_head)
   end
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '(' .. int(last_ms), '+inf', 'LIMIT', 0, 5)) do
-    refuse(id, last_ms + 1, look(id))
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '(253402300799999', '+inf', 'LIMIT', '0', '5')) do
+    refuse(id, last_ms + 1, look(id), redis.call('ZSCORE', leased, id))
   end
-  return rows, ids
+  return plain, rows, ids
 end

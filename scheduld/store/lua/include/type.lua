@@ -41,11 +41,3 @@ local now = math.floor(now_us / 1000)
 if valid_until ~= '' and now > tonumber(valid_until) then
   return {-1, now_us}
 end
-
--- A wrong type must fail here, before the first write: scripts do not roll back.
-redis.call('ZCARD', due)
-redis.call('ZCARD', leased)
-redis.call('ZCARD', done)
-redis.call('ZCARD', dead)
-redis.call('HLEN', meta)
-redis.call('XLEN', events)
