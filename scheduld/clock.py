@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import time
 
+_DOUBT_MS_A_S = 1.0
+"""How much two clocks can come to differ, in ms a second: twice what is usual at most (500 ppm
+is as fast as time daemons turn a clock)."""
+
 
 def wall_ms() -> int:
     """Wall clock of this host in ms since the epoch."""
@@ -21,38 +25,69 @@ def monotonic() -> float:
 
 
 class ServerClock:
-    """A lower bound of the Redis server's clock, from the newest answer that told it.
+    """A lower bound of the Redis server's clock, from what its answers told.
 
-    The server read its clock before the answer arrived, so at arrival its time is at
-    least what it said: a start that waits for this bound is never early by the server's
-    clock, and late by no more than the answer took to arrive.
+    The server read its clock before its answer arrived, so at arrival its time is at least
+    what it said: a start that waits for this bound is never early by the server's clock, and
+    late by no more than the answer took to arrive. The answer that was the quickest of late
+    is relied on too, less and less as it ages: clocks differ in pace.
     """
 
     def __init__(self) -> None:
-        self._told_ms: float | None = None
-        self._at = 0.0
+        # What the server's clock is ahead of `monotonic` at least, in ms: by the newest answer,
+        # and by the best one, which arrived at `_best_at`.
+        self._newest_ms: float | None = None
+        self._best_ms = 0.0
+        self._best_at = 0.0
+        self._is_new = True
 
     @property
     def known(self) -> bool:
         """Whether any answer has told the server's time yet."""
-        return self._told_ms is not None
+        return self._newest_ms is not None
 
-    def told(self, server_ms: float, *, at: float | None = None) -> None:
-        """Take over what an answer said; `at` is the monotonic second it arrived."""
-        self._told_ms = server_ms
-        self._at = monotonic() if at is None else at
+    def told(
+        self, server_ms: float, *, at: float | None = None, sent_at: float | None = None
+    ) -> None:
+        """Take over what an answer said.
+
+        `at` is the monotonic second it arrived (default: now). `sent_at`, when it was asked
+        for, shows whether the server's clock was set back; without it, all that was told
+        before is forgotten.
+        """
+        at = monotonic() if at is None else at
+        ahead_ms = server_ms - at * 1000
+        if sent_at is not None and not self._is_new:
+            best_ms = self._best_ms - (at - self._best_at) * _DOUBT_MS_A_S
+            is_set_back = best_ms > server_ms - sent_at * 1000
+            if best_ms > ahead_ms and not is_set_back:
+                self._newest_ms = ahead_ms
+                return
+        self._newest_ms = self._best_ms = ahead_ms
+        self._best_at = at
+        self._is_new = False
+
+    def new_connection(self) -> None:
+        """Forget what was told when the next answer comes: another server may give it."""
+        self._is_new = True
 
     def now_ms(self, *, at: float | None = None) -> float:
         """Least time the server can have at monotonic second `at` (default: now), in ms.
 
         Before the first answer this host's wall clock stands in.
         """
-        if self._told_ms is None:
+        if self._newest_ms is None:
             return float(wall_ms())
-        return self._told_ms + ((monotonic() if at is None else at) - self._at) * 1000
+        at = monotonic() if at is None else at
+        best_ms = self._best_ms - (at - self._best_at) * _DOUBT_MS_A_S
+        return at * 1000 + max(self._newest_ms, best_ms)
 
     def monotonic_at(self, server_ms: float) -> float:
         """Monotonic second at which `now_ms` reaches `server_ms`."""
-        if self._told_ms is None:
+        if self._newest_ms is None:
             return monotonic() + (server_ms - wall_ms()) / 1000
-        return self._at + (server_ms - self._told_ms) / 1000
+        by_newest = (server_ms - self._newest_ms) / 1000
+        since_best_ms = server_ms - self._best_ms - self._best_at * 1000
+        pace = 1000 - _DOUBT_MS_A_S if since_best_ms > 0 else 1000
+        by_best = self._best_at + since_best_ms / pace
+        return min(by_newest, by_best)

@@ -17,6 +17,7 @@ from scheduld import payload
 from scheduld.clock import wall_ms
 from scheduld.config.url import mask_url
 from scheduld.engine.duty import Duty
+from scheduld.engine.eventloop import new_event_loop
 from scheduld.engine.loop import FIRST_PAUSE_S, LONGEST_PAUSE_S, wait_for
 from scheduld.engine.outage import Outage
 from scheduld.engine.replica import Replica
@@ -31,8 +32,6 @@ from scheduld.store.keys import Keys
 from scheduld.store.link import AsyncLink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scheduld.config.settings import Config
     from scheduld.store.embedded import Membership
 
@@ -68,14 +67,7 @@ def _open_streams() -> None:
 
 
 def _run(daemon: Daemon) -> int:
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    try:
-        import uvloop  # type: ignore[import-not-found, unused-ignore]
-
-        factory = uvloop.new_event_loop
-    except ImportError:
-        pass
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         loop = runner.get_loop()
         main = loop.create_task(daemon.run())
         while not main.done():

@@ -133,7 +133,6 @@ _READINGS = (
         'write the date with numbers: "2026-12-24 09:00"',
     ),
 )
-_COMPILED = [(re.compile(p, re.IGNORECASE), fault, hint) for p, fault, hint in _READINGS]
 _SLASHED = re.compile(r"([0-9]{1,2})[/.-]([0-9]{1,2})[/.-]([0-9]{4}|[0-9]{2})(?:[T ,].*)?")
 
 
@@ -145,8 +144,9 @@ def explain(text: str) -> tuple[str, str]:
     """
     if match := _SLASHED.fullmatch(text):
         return _numeric_date(match[1], match[2], match[3])
-    for pattern, fault, hint in _COMPILED:
-        if match := pattern.fullmatch(text):
+    for pattern, fault, hint in _READINGS:
+        # Compiled only here: for most texts never.
+        if match := re.fullmatch(pattern, text, re.IGNORECASE):
             if fault.startswith("has hour 24"):
                 return fault, _next_midnight(match[1])
             return fault, match.expand(hint)

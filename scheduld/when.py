@@ -8,7 +8,6 @@ subtract by the wall clock.
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -25,6 +24,7 @@ _END = datetime(2201, 1, 1, tzinfo=UTC) - _EPOCH
 _MS = timedelta(milliseconds=1)
 _DAY = timedelta(days=1)
 _SLACK = timedelta(seconds=1)
+_END_MS = _END // _MS
 _LONGEST_TEXT = 100
 
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
@@ -95,7 +95,13 @@ def instant_ms(
     if not isinstance(value, datetime):
         raise WhenError(f"a time is a text or a datetime, not {type(value).__name__}", hint=FORMS)
     since = _since_epoch(value)
-    question = _Question(f"datetime {value}", _as_zone(timezone), _now(now))
+    zone = _as_zone(timezone)
+    if since is not None and now is None:
+        # The common case; all others can take the time to say what is wrong.
+        ms = -(-since // _MS)
+        if 0 <= ms < _END_MS and (allow_past or ms >= wall_ms() - _SLACK // _MS):
+            return ms
+    question = _Question(f"datetime {value}", zone, _now(now))
     if since is None:
         since = _localise(value.replace(tzinfo=None), question)
     return _settle(since, question, allow_past)
@@ -299,6 +305,8 @@ def _zone_hint(name: str) -> str:
     known = {zone.lower(): zone for zone in sorted(available_timezones())}
     wanted = name.lower().replace(" ", "_")
     cities = [zone for low, zone in known.items() if low.endswith(f"/{wanted}")]
+    import difflib
+
     near = difflib.get_close_matches(wanted, known, n=1)
     found = cities[:1] or [known[low] for low in near if not _NO_ZONES.fullmatch(known[low])]
     return f'did you mean "{found[0]}"?' if found else example

@@ -1,22 +1,23 @@
-"""What an add is made of, checked before anything is sent."""
+"""What an add is made of, checked before anything is sent, and what became of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld import payload as codec
 from scheduld.clock import wall_ms
 from scheduld.duration import parse_duration_ms
-from scheduld.errors import InvalidInput
-from scheduld.model import OnConflict, instant
-from scheduld.names import check_id, check_name, id_fault, new_id, printable
+from scheduld.errors import InvalidInput, OutcomeUnknown, ScheduldError
+from scheduld.model import OnConflict, Task, instant
+from scheduld.names import check_id, check_name, id_fault, id_time_ms, new_id, new_ids, printable
 from scheduld.store.calls import NewTask
 from scheduld.store.keys import encode_id
-from scheduld.when import instant_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
     from datetime import datetime, timedelta, tzinfo
 
 _CONFLICTS = ("error", "keep", "replace")
@@ -48,18 +49,89 @@ class TaskSpec:
         return replace(self, id=task_id, token=token)
 
 
-def prepare(
-    spec: TaskSpec,
+class Pending(NamedTuple):
+    """One task to add, and what its `Task` will say. A tuple, as many are made at once."""
+
+    id: str
+    new: NewTask
+    added_ms: int | None
+    payload: dict[str, Any]
+
+
+class Addition:
+    """The tasks of one add. `results` outlives attempts: a repeat sends only what is open."""
+
+    def __init__(self, tasks: list[Pending]) -> None:
+        self.tasks = tasks
+        self.results: list[Task | ScheduldError | None] = [None] * len(tasks)
+
+    def all_results(self) -> list[Task | ScheduldError]:
+        """What became of each, in order; to be called when nothing is open."""
+        return [result for result in self.results if result is not None]
+
+    def explain(self, error: ScheduldError) -> None:
+        """Complete an error that ended the add: the first open task, and how many are stored."""
+        if isinstance(error, OutcomeUnknown) and None in self.results:
+            task = self.tasks[self.results.index(None)]
+            error.task_id, error.token = task.id, task.new.token
+        stored = sum(isinstance(result, Task) for result in self.results)
+        if stored:
+            error.message += f"; {stored} of the {len(self.results)} tasks are stored"
+            error.args = (error.message,)
+
+
+def prepare_all(
+    specs: Iterable[TaskSpec | Mapping[str, Any]],
     *,
     timezone: str | tzinfo | None,
     allow_past: bool,
     max_payload: int,
-) -> NewTask:
-    """Check a named spec and turn it into what the store takes; raises InvalidInput, WhenError."""
-    task_id = check_id(spec.id)
-    data = codec.encode({} if spec.payload is None else spec.payload, max_bytes=max_payload)
+) -> list[Pending]:
+    """Check tasks, each a TaskSpec or a payload, and make what the store takes.
+
+    Raises InvalidInput or WhenError for the first that cannot be right.
+    """
+    given = list(specs)
+    names = new_ids(wall_ms(), len(given))
+    added_ms = id_time_ms(names[0]) if names else None
+    pending = []
+    for spec, name in zip(given, names, strict=True):
+        if isinstance(spec, TaskSpec):
+            task = _pending(spec, name, timezone, allow_past, max_payload)
+        elif isinstance(spec, Mapping):
+            data, payload = codec.snapshot(spec, max_bytes=max_payload)
+            task = Pending(name, NewTask(name.encode(), data, name), added_ms, payload)
+        else:
+            raise InvalidInput(f"a task is a TaskSpec or a payload, not {type(spec).__name__}")
+        pending.append(task)
+    return pending
+
+
+def prepare(
+    spec: TaskSpec, *, timezone: str | tzinfo | None, allow_past: bool, max_payload: int
+) -> Pending:
+    """Check one task; errors as of `prepare_all`."""
+    return _pending(spec, new_id(wall_ms()), timezone, allow_past, max_payload)
+
+
+def _pending(
+    spec: TaskSpec,
+    name: str,
+    timezone: str | tzinfo | None,
+    allow_past: bool,
+    max_payload: int,
+) -> Pending:
+    # What `named` does: a generated id is its own token, another id gets a generated one.
+    task_id = name if spec.id is None else check_id(spec.id)
+    token = name if spec.token is None else _token(spec.token)
+    data, payload = codec.snapshot(
+        {} if spec.payload is None else spec.payload, max_bytes=max_payload
+    )
     at_ms, delay_ms = _due(spec, timezone, allow_past)
-    return NewTask(encode_id(task_id), data, _token(spec.token), at_ms, delay_ms)
+    added_ms = id_time_ms(token) or (None if token is task_id else id_time_ms(task_id))
+    return Pending(
+        task_id, NewTask(encode_id(task_id), data, token, at_ms, delay_ms), added_ms, payload
+    )
 
 
 def check_type(name: object) -> str:
@@ -79,15 +151,32 @@ def _due(spec: TaskSpec, timezone: str | tzinfo | None, allow_past: bool) -> tup
     if spec.at is not None and spec.delay is not None:
         raise InvalidInput("at and delay cannot be given both", hint="give one of them")
     if spec.delay is not None:
-        return None, parse_duration_ms(spec.delay, what="delay")
+        return None, _delay_ms(spec.delay)
     if spec.at is None:
         return None, 0
+    from scheduld.when import instant_ms  # most adds need none of it, and it is large
+
+    if not isinstance(spec.at, str):
+        return instant_ms(spec.at, timezone=timezone, allow_past=allow_past), 0
     now_ms = wall_ms()
     at_ms = instant_ms(spec.at, timezone=timezone, now=instant(now_ms), allow_past=allow_past)
-    if isinstance(spec.at, str) and spec.at.strip().startswith("+"):
+    if spec.at.strip().startswith("+"):
         # "+5m" counts on the server's clock, like a delay: this host's may be off.
         return None, at_ms - now_ms
     return at_ms, 0
+
+
+def _delay_ms(delay: timedelta | str | float) -> int:
+    try:
+        return _known_delay_ms(delay)
+    except TypeError:  # nothing that can be looked up: not a length of time either
+        return parse_duration_ms(delay, what="delay")
+
+
+# Most programs have a few delays that they use again and again. 1 and True are told apart.
+@lru_cache(maxsize=256, typed=True)
+def _known_delay_ms(delay: timedelta | str | float) -> int:
+    return parse_duration_ms(delay, what="delay")
 
 
 def _token(token: object) -> str:

@@ -7,10 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from scheduld.client.adding import TaskSpec
+from scheduld.client.gathering import Gathering
 from scheduld.client.patience import Patience
-from scheduld.client.requests import Asked, Requests, one, only, settings_for
-from scheduld.client.verbs import Commands, Verb
+from scheduld.client.requests import Asked, Requests, only, settings_for
+from scheduld.client.verbs import Ahead, Commands, Verb
 from scheduld.errors import ScheduldError
+from scheduld.store.calls import Call
 from scheduld.store.connect import join
 from scheduld.store.link import AsyncLink
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta, tzinfo
 
+    from scheduld.client.adding import Addition
+    from scheduld.client.sending import Add
     from scheduld.client.verbs import TypeStats
     from scheduld.model import OnConflict, State, Task
     from scheduld.store.embedded import Membership
@@ -36,6 +40,7 @@ class AsyncClient:
 
     Every verb raises InvalidInput for arguments that cannot be right, before anything is sent.
     One client serves any number of tasks of one event loop; close it with `aclose` or `async with`.
+    What they `schedule` in one turn of the loop is sent as one call.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class AsyncClient:
         self._membership: Membership | None = None
         self._url = ""
         self._opening = asyncio.Lock()
+        self._gathering = Gathering(self._add)
 
     async def schedule(
         self,
@@ -77,15 +83,15 @@ class AsyncClient:
         answers with `created=False`, "replace" takes the id (a running task is followed).
         """
         spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token)
-        asked = self._requests.schedule_many(
+        how, task = self._requests.schedule(
             type,
-            [spec],
+            spec,
             timezone=timezone,
             on_conflict=on_conflict,
             allow_unknown=allow_unknown,
             allow_past=allow_past,
         )
-        return one(await self._do(asked))
+        return await self._gathering.add(how, task)
 
     async def schedule_many(
         self,
@@ -168,13 +174,17 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    async def _add(self, how: Add, addition: Addition) -> object:
+        return await self._do(self._requests.add(how, addition))
+
     async def _do(self, asked: Asked[T]) -> T:
         patience = Patience(self._wait_s, asked.repeatable)
         while True:
             try:
-                return await self._drive(await self._connected(), asked.verb())
+                link = self._link or await self._connected()
+                return await self._drive(link, asked.verb())
             except ScheduldError as error:
-                pause = patience.pause_s(error)
+                pause = patience.pause_s(error, asked.explain)
             await asyncio.sleep(pause)
             if self._membership is not None:
                 # The embedded server may have been killed; it is ours to start again.
@@ -191,7 +201,11 @@ class AsyncClient:
                 return stop.value  # type: ignore[no-any-return]
             error = None
             try:
-                if isinstance(step, Commands):
+                if isinstance(step, Call):
+                    results = await link.run(step)
+                elif isinstance(step, Ahead):
+                    results = await link.run_ahead(step.calls)
+                elif isinstance(step, Commands):
                     results = await link.commands(*step.commands)
                 else:
                     results = await link.run_all(step)

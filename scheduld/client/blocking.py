@@ -8,13 +8,14 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from scheduld.client.adding import TaskSpec
+from scheduld.client.adding import Addition, TaskSpec
 from scheduld.client.patience import Patience
 from scheduld.client.requests import Asked, Requests, one, only, settings_for
-from scheduld.client.verbs import Commands, Verb
+from scheduld.client.verbs import Ahead, Commands, Verb
 from scheduld.errors import ScheduldError
+from scheduld.store.calls import Call
 from scheduld.store.connect import join
-from scheduld.store.link import SyncLink
+from scheduld.store.synclink import SyncLink
 
 if TYPE_CHECKING:
     import builtins
@@ -80,15 +81,15 @@ class Client:
         answers with `created=False`, "replace" takes the id (a running task is followed).
         """
         spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token)
-        asked = self._requests.schedule_many(
+        how, task = self._requests.schedule(
             type,
-            [spec],
+            spec,
             timezone=timezone,
             on_conflict=on_conflict,
             allow_unknown=allow_unknown,
             allow_past=allow_past,
         )
-        return one(self._do(asked))
+        return one(self._do(self._requests.add(how, Addition([task]))))
 
     def schedule_many(
         self,
@@ -177,9 +178,9 @@ class Client:
             self._forked()
         while True:
             try:
-                return self._drive(self._connected(), asked.verb())
+                return self._drive(self._link or self._connected(), asked.verb())
             except ScheduldError as error:
-                pause = patience.pause_s(error)
+                pause = patience.pause_s(error, asked.explain)
             time.sleep(pause)
             if self._membership is not None:
                 # The embedded server may have been killed; it is ours to start again.
@@ -201,7 +202,11 @@ class Client:
                 return stop.value  # type: ignore[no-any-return]
             error = None
             try:
-                if isinstance(step, Commands):
+                if isinstance(step, Call):
+                    results = link.run(step)
+                elif isinstance(step, Ahead):
+                    results = link.run_ahead(step.calls)
+                elif isinstance(step, Commands):
                     results = link.commands(*step.commands)
                 else:
                     results = link.run_all(step)

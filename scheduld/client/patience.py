@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from scheduld.clock import monotonic
 from scheduld.errors import InvalidInput, OutcomeUnknown, ScheduldError, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
@@ -28,20 +32,25 @@ class Patience:
             raise InvalidInput(f"wait_s is a number of seconds, not {wait_s!r}")
         self._deadline = monotonic() + self.wait_s
 
-    def pause_s(self, error: ScheduldError) -> float:
+    def pause_s(
+        self, error: ScheduldError, explain: Callable[[ScheduldError], None] | None = None
+    ) -> float:
         """Seconds to wait before the next attempt; raises `error`, or what is worse, to end.
 
         An attempt that was sent and not answered leaves the outcome open, whatever later
-        attempts met.
+        attempts met. `explain` completes the error that is raised.
         """
+        pause = self._pause_s
+        is_over = monotonic() + pause > self._deadline
         if isinstance(error, OutcomeUnknown):
             self._unknown = error
-            if not self.repeatable:
-                raise error
+            is_over = is_over or not self.repeatable
         elif not isinstance(error, Unreachable):
-            raise error
-        pause = self._pause_s
-        if monotonic() + pause > self._deadline:
-            raise self._unknown or error
+            is_over, self._unknown = True, None
+        if is_over:
+            last = self._unknown or error
+            if explain is not None:
+                explain(last)
+            raise last
         self._pause_s = min(pause * 2, _LONGEST_PAUSE_S)
         return pause

@@ -6,14 +6,21 @@ it is safe. The clients differ only in how they wait.
 
 from __future__ import annotations
 
-import difflib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scheduld.client import verbs
-from scheduld.client.adding import TaskSpec, check_conflict, check_type, prepare
+from scheduld.client.adding import (
+    Addition,
+    TaskSpec,
+    check_conflict,
+    check_type,
+    prepare,
+    prepare_all,
+)
+from scheduld.client.sending import Add, schedule
 from scheduld.config.light import client_settings
 from scheduld.errors import InvalidInput, NotFound, ScheduldError
 from scheduld.model import State, Task
@@ -24,6 +31,7 @@ from scheduld.store.keys import Keys
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+    from scheduld.client.adding import Pending
     from scheduld.config.settings import ClientSettings
 
 T = TypeVar("T")
@@ -31,10 +39,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[T]):
-    """One request of a caller, checked; nothing was sent yet."""
+    """One request of a caller, checked; nothing was sent yet.
+
+    `explain` completes the error that the request ends with.
+    """
 
     verb: Callable[[], verbs.Verb[T]]
     repeatable: bool = True
+    explain: Callable[[ScheduldError], None] | None = None
 
 
 class Requests:
@@ -45,6 +57,26 @@ class Requests:
         self.keys = Keys(settings.namespace)
         caller = Caller(self.keys, "client-" + secrets.token_hex(4))
         self.scope = verbs.Scope(caller, settings.type_names or frozenset())
+
+    def schedule(
+        self,
+        type: object,  # noqa: A002 - the public word
+        spec: TaskSpec,
+        *,
+        timezone: str | tzinfo | None,
+        on_conflict: object,
+        allow_unknown: bool,
+        allow_past: bool,
+    ) -> tuple[Add, Pending]:
+        """Check an add of one task: how to add it, and the task."""
+        how = Add(check_type(type), check_conflict(on_conflict), bool(allow_unknown))
+        task = prepare(
+            spec,
+            timezone=self.settings.timezone if timezone is None else timezone,
+            allow_past=allow_past,
+            max_payload=self.settings.max_payload,
+        )
+        return how, task
 
     def schedule_many(
         self,
@@ -60,21 +92,17 @@ class Requests:
         name, conflict = check_type(type), check_conflict(on_conflict)
         if not isinstance(specs, Iterable):
             raise InvalidInput(f"tasks are a list of TaskSpec or payloads, not {specs!r}"[:200])
-        zone = self.settings.timezone if timezone is None else timezone
-        new = [
-            prepare(
-                _spec(spec).named(),
-                timezone=zone,
-                allow_past=allow_past,
-                max_payload=self.settings.max_payload,
-            )
-            for spec in specs
-        ]
-        return Asked(
-            lambda: verbs.schedule(
-                self.scope, name, new, on_conflict=conflict, allow_unknown=allow_unknown
-            )
+        tasks = prepare_all(
+            specs,
+            timezone=self.settings.timezone if timezone is None else timezone,
+            allow_past=allow_past,
+            max_payload=self.settings.max_payload,
         )
+        return self.add(Add(name, conflict, allow_unknown), Addition(tasks))
+
+    def add(self, how: Add, addition: Addition) -> Asked[list[Task | ScheduldError]]:
+        """Make the request that adds checked tasks."""
+        return Asked(lambda: schedule(self.scope, how, addition), explain=addition.explain)
 
     def get(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
         """Check a get."""
@@ -153,14 +181,6 @@ def only(found: list[Task], task_id: str) -> Task:
     return found[0]
 
 
-def _spec(spec: object) -> TaskSpec:
-    if isinstance(spec, TaskSpec):
-        return spec
-    if isinstance(spec, Mapping):
-        return TaskSpec(payload=spec)
-    raise InvalidInput(f"a task is a TaskSpec or a payload, not {type(spec).__name__}")
-
-
 def _state(state: object) -> State | None:
     if state is None:
         return None
@@ -168,6 +188,8 @@ def _state(state: object) -> State | None:
         return State(str(state))
     except ValueError:
         words = [item.value for item in State]
+        import difflib
+
         near = difflib.get_close_matches(str(state), words, 1)
         hint = f"did you mean {near[0]}?" if near else None
         message = f"{printable(str(state)[:40])!r} is no state: {', '.join(words)}"

@@ -6,34 +6,31 @@ returns what the caller gets. It does no I/O; `AsyncClient` and `Client` drive i
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scheduld import payload as codec
 from scheduld.errors import (
     Conflict,
     InvalidInput,
     NotFound,
-    OutcomeUnknown,
     ScheduldError,
-    TaskExists,
 )
-from scheduld.model import OnConflict, State, Task
-from scheduld.names import check_id, id_time_ms, is_name, printable
+from scheduld.model import State, Task
+from scheduld.names import check_id, is_name, printable
 from scheduld.store import calls
-from scheduld.store.answers import Added, AddedTask, to_ms
-from scheduld.store.keys import TypeKeys, decode_id, encode_id
+from scheduld.store.answers import to_ms
+from scheduld.store.calls import Call
+from scheduld.store.keys import TypeKeys, encode_id
 from scheduld.store.records import to_task
 
 if TYPE_CHECKING:
-    from scheduld.store.calls import Call, Caller, NewTask
+    from scheduld.store.calls import Caller
     from scheduld.store.wire import Command
 
 T = TypeVar("T")
-_READ_AT_ONCE = 50
+READ_AT_ONCE = 50
 _LIVE_MS = 60_000
 LIST_LIMIT = 10_000
 
@@ -45,8 +42,19 @@ class Commands:
     commands: tuple[Command, ...]
 
 
-Step = Sequence["Call[Any]"] | Commands
-Verb = Generator[Step, list[Any], T]
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Calls to carry out in order, the next sent before the last is answered.
+
+    Its results may end early: after an error, for those that were not sent.
+    """
+
+    calls: Iterator[Call[Any]]
+
+
+Step = Call[Any] | Sequence[Call[Any]] | Commands | Ahead
+"""What a verb asks for; of one call it is sent the result itself, of others a list."""
+Verb = Generator[Step, Any, T]
 
 
 @dataclass(slots=True)
@@ -85,6 +93,8 @@ def _must_be_known(scope: Scope, name: str) -> Verb[None]:
         return
     types = yield from known_types(scope)
     if name not in types:
+        import difflib
+
         near = difflib.get_close_matches(name, types, 1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(types) or 'none'}"
         raise InvalidInput(f"there is no task type {name!r}", hint=hint)
@@ -103,37 +113,9 @@ def is_served(scope: Scope, type_name: str) -> Verb[bool]:
     return any(type_name.encode() in (types or b"").split() for types in answers)
 
 
-def schedule(
-    scope: Scope,
-    type_name: str,
-    tasks: Sequence[NewTask],
-    *,
-    on_conflict: OnConflict,
-    allow_unknown: bool = False,
-) -> Verb[list[Task | ScheduldError]]:
-    """Add tasks; a result a task, in order: the task, or why it was refused.
-
-    An OutcomeUnknown names the first task whose outcome is open.
-    """
-    yield from admit_type(scope, type_name, allow_unknown=allow_unknown)
-    results: list[Task | ScheduldError] = []
-    for chunk in _chunks(tasks):
-        call = calls.add(scope.caller, scope.type(type_name), chunk, on_conflict=on_conflict)
-        try:
-            (answer,) = yield [call]
-        except OutcomeUnknown as error:
-            error.task_id, error.token = decode_id(chunk[0].raw_id), chunk[0].token
-            raise
-        if isinstance(answer, ScheduldError):
-            raise answer
-        for task, added in zip(chunk, answer, strict=True):
-            results.append((yield from _outcome(scope, type_name, task, added)))
-    return results
-
-
 def get(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Read one task; raises NotFound."""
-    found = yield from _read(scope, type_name, [encode_id(task_id)])
+    found = yield from read_tasks(scope, type_name, [encode_id(task_id)])
     if not found:
         raise NotFound(f"there is no task {type_name}/{printable(task_id)}")
     return found[0]
@@ -145,7 +127,7 @@ def find(scope: Scope, task_id: str) -> Verb[list[Task]]:
     found: list[Task] = []
     for name in types:
         with suppress(Conflict):  # a type with a broken key has no task to be found
-            found += yield from _read(scope, name, [encode_id(task_id)])
+            found += yield from read_tasks(scope, name, [encode_id(task_id)])
     return found
 
 
@@ -245,46 +227,8 @@ def _type_stats(name: str, replies: list[Any]) -> TypeStats:
     )
 
 
-def _chunks(tasks: Sequence[NewTask]) -> Iterator[list[NewTask]]:
-    chunk: list[NewTask] = []
-    size = 0
-    for task in tasks:
-        if chunk and (len(chunk) >= calls.MAX_IDS or size + len(task.payload) > calls.MAX_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(task)
-        size += len(task.payload)
-    if chunk:
-        yield chunk
-
-
-def _outcome(
-    scope: Scope, type_name: str, task: NewTask, added: AddedTask
-) -> Verb[Task | ScheduldError]:
-    task_id = decode_id(task.raw_id)
-    if added.code is Added.CREATED:
-        return Task(
-            type=type_name,
-            id=task_id,
-            state=State.SCHEDULED,
-            due_ms=added.due_ms,
-            added_ms=id_time_ms(task.token) or id_time_ms(task_id),
-            payload=codec.decode(task.payload),
-            created=True,
-        )
-    if added.code is Added.EXISTS:
-        hint = '"keep" answers with the kept one, "replace" takes its place (on_conflict)'
-        message = f"{type_name}/{printable(task_id)} exists in state {added.state}"
-        return TaskExists(message, state=added.state, hint=hint)
-    if added.code is Added.BROKEN:
-        return Conflict(f"the key of {type_name}/{printable(task_id)} does not hold a hash")
-    found = yield from _read(scope, type_name, [task.raw_id])
-    if not found:
-        return NotFound(f"{type_name}/{printable(task_id)} was stored, and has ended since")
-    return found[0].with_created(added.code is not Added.KEPT)
-
-
-def _read(scope: Scope, type_name: str, raw_ids: list[bytes]) -> Verb[list[Task]]:
+def read_tasks(scope: Scope, type_name: str, raw_ids: list[bytes]) -> Verb[list[Task]]:
+    """Read the tasks that there are among some ids, at most READ_AT_ONCE."""
     (rows,) = yield [calls.read(scope.caller, scope.type(type_name), raw_ids)]
     if isinstance(rows, ScheduldError):
         raise rows
@@ -311,13 +255,13 @@ def _walk(
     found: list[Task] = []
     start = 0
     while len(found) < limit:
-        page = ("ZRANGE", index, start, start + _READ_AT_ONCE - 1)
+        page = ("ZRANGE", index, start, start + READ_AT_ONCE - 1)
         (raw_ids,) = yield Commands((page,))
         if not raw_ids:
             break
-        tasks = yield from _read(scope, type_name, raw_ids)
+        tasks = yield from read_tasks(scope, type_name, raw_ids)
         found += [task for task in tasks if state is None or task.state is state]
-        start += _READ_AT_ONCE
+        start += READ_AT_ONCE
     return found[:limit]
 
 

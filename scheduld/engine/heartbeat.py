@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scheduld.engine.watchdog import Pulse
     from scheduld.model import Claim, Verdict
     from scheduld.store.calls import Caller
-    from scheduld.store.link import SyncLink
+    from scheduld.store.synclink import SyncLink
 
 log = structlog.get_logger("scheduld.heartbeat")
 _PAIRS_A_CALL = 250

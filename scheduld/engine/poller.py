@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -247,16 +248,19 @@ class Poller:
 
     def _begin(self, claims: list[Claim]) -> None:
         """Start claimed tasks, none before its due."""
-        half = len(claims)
-        if not self.busy and half >= _HALVED_FROM:
-            # The other half runs while the server stores the ends of the first and answers
-            # with new tasks: neither side waits for the other, from then on.
-            half //= 2
         self.busy += len(claims)
-        self._start_all(claims[:half])
-        if half < len(claims):
-            # Behind the first half: their verdicts are sent before the others begin.
-            asyncio.get_running_loop().call_soon(self._start_all, claims[half:])
+        begin_soon = partial(asyncio.get_running_loop().call_soon, self._start_all)
+        if self._outbox and len(claims) >= _HALVED_FROM:
+            # The verdicts that wait go out first: the server works while these run.
+            begin_soon(claims)
+        elif self.busy == len(claims) >= _HALVED_FROM:
+            # Nothing else is under way. The second half begins behind the verdicts of the
+            # first: from then on neither the server nor the loop waits for the other.
+            half = len(claims) // 2
+            self._start_all(claims[:half])
+            begin_soon(claims[half:])
+        else:
+            self._start_all(claims)
 
     def _start_all(self, claims: list[Claim]) -> None:
         server = self._shared.link.server

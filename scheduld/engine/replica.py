@@ -27,7 +27,8 @@ from scheduld.errors import ScheduldError
 from scheduld.policies.slots import Slots
 from scheduld.store.calls import Caller
 from scheduld.store.keys import Keys
-from scheduld.store.link import AsyncLink, SyncLink
+from scheduld.store.link import AsyncLink
+from scheduld.store.synclink import SyncLink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,6 +18,8 @@ from scheduld.names import printable
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
+_LEVELS = logging.getLevelNamesMapping()
+
 
 class SafeStream:
     """A stream to log to: full disks and closed pipes cost lines, not work."""
@@ -45,9 +47,12 @@ class SafeStream:
 class _CalmLogger(structlog.stdlib.BoundLogger):
     """A logger that never raises, whatever log handlers a task's handler has installed."""
 
-    def _proxy_to_logger(self, *args: Any, **event: Any) -> Any:
+    def _proxy_to_logger(self, method_name: str, *args: Any, **event: Any) -> Any:
         with suppress(Exception):
-            return super()._proxy_to_logger(*args, **event)
+            # Asked first: a record that nobody sees costs as much as one that is written.
+            level = _LEVELS.get(method_name.upper(), logging.CRITICAL)
+            if self._logger.isEnabledFor(level):
+                return super()._proxy_to_logger(method_name, *args, **event)
         return None
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from scheduld.store.embedded import EmbeddedServer, Membership
-
 if TYPE_CHECKING:
     from scheduld.config.settings import Settings
+    from scheduld.store.embedded import Membership
 
 EMBEDDED = "embedded"
 
@@ -20,6 +19,8 @@ def join(settings: Settings, *, wait_s: float = 10.0) -> tuple[str, Membership |
     """
     if settings.redis_url != EMBEDDED:
         return settings.redis_url, None
+    from scheduld.store.embedded import EmbeddedServer  # of no use to all others, and large
+
     membership = EmbeddedServer.join(
         settings.state_dir, appendfsync=settings.appendfsync, wait_s=wait_s
     )

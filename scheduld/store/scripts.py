@@ -7,10 +7,10 @@ from there, so that caller and header cannot drift apart unseen.
 from __future__ import annotations
 
 import hashlib
+import pkgutil
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 _INCLUDE = re.compile(r"^-- @include (.+)$", re.MULTILINE)
 _KEY = re.compile(r"^-- KEYS\[(\d+)(?:\.\.)?\] +(\w+)", re.MULTILINE)
@@ -33,11 +33,16 @@ class Script:
 
 def read_lua(path: str) -> str:
     """Read a file below `lua/`, such as `claim.lua` or `include/type.lua`."""
-    return (resources.files("scheduld.store") / "lua" / path).read_text(encoding="utf-8")
+    data = pkgutil.get_data("scheduld.store", f"lua/{path}")
+    if data is None:
+        raise FileNotFoundError(path)
+    return data.decode()
 
 
 def script_names() -> list[str]:
     """The names of all scripts."""
+    from importlib import resources  # slow to import, and only tests ask
+
     folder = resources.files("scheduld.store") / "lua"
     return sorted(
         item.name.removesuffix(".lua") for item in folder.iterdir() if item.name.endswith(".lua")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from redis import exceptions as redis_errors
-
 from scheduld.errors import Conflict, OutcomeUnknown, ScheduldError, Unreachable
 from scheduld.names import printable
 
@@ -20,8 +18,31 @@ _NOT_NOW = {
     "OOM": "Redis is out of memory and refuses new data",
     "NOSCRIPT": "Redis has forgotten a script",
 }
-_NOT_ALLOWED = ("NOAUTH", "WRONGPASS", "NOPERM")
-_DROPPING = (redis_errors.ReadOnlyError, redis_errors.BusyLoadingError)
+_NOT_ALLOWED = (
+    "NOAUTH",
+    "WRONGPASS",
+    "NOPERM",
+    "invalid password",
+    "no password is set",
+    "without any password",
+)
+_FULL = "ERR max number of clients reached"
+# UnicodeError: a host name that no name server can be asked for.
+LOST = (OSError, UnicodeError)
+"""What a connection that fails raises."""
+
+
+class ServerError(Exception):
+    """An error that the server answered: a code, and what it means."""
+
+    @property
+    def code(self) -> str:
+        """Its first word, such as `NOSCRIPT`."""
+        return str(self).partition(" ")[0]
+
+
+class TalkBroken(ConnectionError):
+    """The other side does not speak the protocol of Redis."""
 
 
 class Interrupted(Exception):
@@ -35,29 +56,29 @@ class Interrupted(Exception):
 
 def drops_connection(reply: object) -> bool:
     """Whether a reply means that this connection leads to the wrong place now."""
-    return isinstance(reply, _DROPPING)
+    return isinstance(reply, ServerError) and reply.code in ("READONLY", "LOADING")
+
+
+def is_end(reply: object) -> bool:
+    """Whether a reply is the last of its connection: the server turns this client away."""
+    return isinstance(reply, ServerError) and (
+        str(reply) == _FULL or reply.code in ("NOAUTH", "WRONGPASS")
+    )
 
 
 def is_missing_script(reply: object) -> bool:
     """Whether a reply says that the server does not know the script."""
-    return isinstance(reply, redis_errors.NoScriptError)
+    return isinstance(reply, ServerError) and reply.code == "NOSCRIPT"
 
 
-def from_reply(reply: redis_errors.RedisError) -> ScheduldError:
+def from_reply(reply: ServerError) -> ScheduldError:
     """Explain an error that the server answered."""
     message = _one_line(reply)
     for word, meaning in _NOT_NOW.items():
-        if word in message.split(" ", 3)[:3] or message.startswith(meaning):
+        # An error inside a script has other words before its code.
+        if word in message.split(" ", 3)[:3]:
             return Unreachable(meaning, hint="it is tried again")
-    if isinstance(reply, redis_errors.BusyLoadingError):
-        return Unreachable(_NOT_NOW["LOADING"])
-    if isinstance(reply, redis_errors.ReadOnlyError):
-        return Unreachable(_NOT_NOW["READONLY"])
-    if isinstance(reply, redis_errors.OutOfMemoryError):
-        return Unreachable(_NOT_NOW["OOM"])
-    if isinstance(reply, redis_errors.AuthenticationError | redis_errors.NoPermissionError) or any(
-        word in message for word in _NOT_ALLOWED
-    ):
+    if any(word in message for word in _NOT_ALLOWED):
         return Unreachable(
             "Redis refuses the credentials or their permissions",
             hint="check the user and password of redis_url",
@@ -67,22 +88,17 @@ def from_reply(reply: redis_errors.RedisError) -> ScheduldError:
             "a key of this type holds another kind of value; nothing was changed",
             hint="find the key with TYPE, and rename or remove it",
         )
-    return ScheduldError(f"Redis refused the call: {message[:300]}")
+    return ScheduldError(f"Redis refused the call: {message.removeprefix('ERR ')[:300]}")
 
 
 def from_interruption(stop: Interrupted, *, writes: bool) -> ScheduldError:
     """Explain a lost connection; only a write that was sent leaves its outcome open."""
     cause = stop.cause
-    if isinstance(cause.__cause__, redis_errors.RedisError):
-        # How redis-py's asyncio side tells what the server answered to a greeting.
-        cause = cause.__cause__
-    if isinstance(cause, redis_errors.AuthenticationError | redis_errors.ResponseError):
-        return from_reply(cause)
-    if isinstance(cause, redis_errors.BusyLoadingError):
+    if isinstance(cause, ServerError) and str(cause) != _FULL:
         return from_reply(cause)
     if stop.sent and writes:
         return OutcomeUnknown("the connection to Redis was lost before the answer")
-    why = _one_line(cause) or type(cause).__name__
+    why = _one_line(cause).removeprefix("ERR ") or type(cause).__name__
     return Unreachable(f"Redis cannot be reached: {why[:200]}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import TYPE_CHECKING
 
 from scheduld import AsyncClient, Client
@@ -32,16 +33,25 @@ async def test_data_outlives_the_clients(tmp_path: Path, state_dir: Path) -> Non
         assert (await other.get("t", task.id)).payload == {"n": 1}
 
 
+def _info(client: Client, section: str) -> dict[str, str]:
+    (info,) = client._connected().commands(("INFO", section))
+    return dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
+
+
 def _server_pid(client: Client) -> int:
-    link = client._connected()
-    (info,) = link.commands(("INFO", "server"))
-    lines = dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
-    return int(lines["process_id"])
+    return int(_info(client, "server")["process_id"])
+
+
+def _wait_until_written(client: Client) -> None:
+    # appendfsync everysec: while a sync is under way the server answers before it writes.
+    while _info(client, "persistence")["aof_buffer_length"] != "0":
+        time.sleep(0.01)
 
 
 def test_a_killed_server_is_started_again(tmp_path: Path, state_dir: Path) -> None:
     """A client whose embedded server was killed starts it again, and finds what it added."""
     with Client(config=_config(tmp_path, state_dir)) as client:
         task = client.schedule("t", {"n": 1}, delay="1h")
+        _wait_until_written(client)
         os.kill(_server_pid(client), signal.SIGKILL)
         assert client.get("t", task.id).payload == {"n": 1}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduld.errors import InvalidInput
-from scheduld.names import check_id, check_name, id_fault, id_time_ms, new_id, printable
+from scheduld.names import check_id, check_name, id_fault, id_time_ms, new_id, new_ids, printable
 from scheduld.store.keys import Keys, decode_id, encode_id
 
 NOW_MS = 1_800_000_000_123
@@ -182,3 +182,15 @@ def test_printable_is_one_line_of_utf8(text: str) -> None:
     assert shown.isprintable()
     assert len(shown.splitlines()) <= 1
     assert json.loads(json.dumps(shown.encode().decode())) == shown
+
+
+def test_ids_made_at_once_are_like_those_made_one_by_one() -> None:
+    """All different, of the same instant, and well formed; none if none are asked for."""
+    made = new_ids(NOW_MS, 1_000)
+    assert len(set(made)) == 1_000
+    assert {id_time_ms(task_id) for task_id in made} == {NOW_MS}
+    assert {task_id[:9] for task_id in made} == {new_id(NOW_MS)[:9]}
+    assert {len(task_id) for task_id in made} == {20}
+    letters = "".join(task_id[9:] for task_id in made)
+    assert set(letters) == set("abcdefghijklmnopqrstuvwxyz234567")
+    assert new_ids(NOW_MS, 0) == []

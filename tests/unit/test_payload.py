@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from datetime import UTC, datetime
+from enum import IntEnum
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduld import payload as payload_module
 from scheduld.errors import InvalidInput
-from scheduld.payload import MAX_DEPTH, decode, encode, encode_json, parse
+from scheduld.payload import MAX_DEPTH, decode, encode, encode_json, parse, snapshot
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.recursive(
@@ -39,6 +42,81 @@ def test_what_goes_in_comes_out(payload: dict[str, Any]) -> None:
     data = encode(payload)
     assert decode(data) == payload
     assert json.loads(data) == payload
+
+
+class Text(str):
+    """A text of a caller's own kind."""
+
+    __slots__ = ()
+
+
+class Number(IntEnum):
+    """A number of a caller's own kind."""
+
+    ONE = 1
+
+
+@given(st.dictionaries(texts, values, max_size=5))
+def test_a_snapshot_is_what_will_be_read(payload: dict[str, Any]) -> None:
+    """The bytes of `encode`, and what `decode` makes of them, down to the order and the types."""
+    data, copy = snapshot(payload)
+    assert data == encode(payload)
+    assert repr(copy) == repr(decode(data))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"a": (1, 2)},
+        {"a": Number.ONE},
+        {Text("a"): Text("b")},
+        {"a": {"b": ()}},
+        OrderedDict(a=1, b=[]),
+        OrderedDict(a=1),
+        {"a": -0.0, "b": 1e300, "c": 10**30, "d": True},
+    ],
+)
+def test_a_snapshot_holds_json_only(payload: dict[str, Any]) -> None:
+    """A caller's own kinds of values are told as the plain ones that are stored."""
+    data, copy = snapshot(payload)
+    assert repr(copy) == repr(decode(data))
+    assert type(copy) is dict
+
+
+def test_a_snapshot_is_apart_from_what_was_given() -> None:
+    """Changing the payload later, at any depth, changes nothing in it."""
+    payloads: list[dict[str, Any]] = [{"a": 1}, {"a": {"b": [1]}}]
+    for payload in payloads:
+        _, copy = snapshot(payload)
+        told = repr(copy)
+        payload["a"] = 2
+        assert repr(copy) == told
+    inner = {"a": [1]}
+    _, copy = snapshot(inner)
+    inner["a"].append(2)
+    assert copy == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    "payload", [None, [1], {1: 2}, {"a": float("nan")}, {"a": "\ud800"}, {"a": {"b": {3}}}]
+)
+def test_a_snapshot_is_refused_as_the_encoding_is(payload: Any) -> None:
+    """The same error with the same words."""
+    with pytest.raises(InvalidInput) as expected:
+        encode(payload)
+    with pytest.raises(InvalidInput) as caught:
+        snapshot(payload)
+    assert str(caught.value) == str(expected.value)
+    with pytest.raises(InvalidInput, match="at most 5 are allowed"):
+        snapshot({"a": 12345}, max_bytes=5)
+
+
+def test_without_the_c_encoder_the_bytes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python whose json has none writes the same text."""
+    value = {"a": [1, 2.5, None, True, "é\n"], "b": {}}
+    expected = payload_module._encoder()(value)
+    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+    assert payload_module._encoder()(value) == expected
 
 
 def test_the_encoding_is_compact_utf8() -> None:

@@ -1,0 +1,120 @@
+"""The verb that adds tasks: in how many calls, and what their answers mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scheduld.client.verbs import READ_AT_ONCE, Ahead, admit_type, read_tasks
+from scheduld.errors import Conflict, NotFound, OutcomeUnknown, ScheduldError, TaskExists
+from scheduld.model import OnConflict, Task
+from scheduld.names import printable
+from scheduld.store import calls
+from scheduld.store.answers import Added, AddedTask
+from scheduld.store.calls import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scheduld.client.adding import Addition, Pending
+    from scheduld.client.verbs import Scope, Verb
+    from scheduld.store.keys import TypeKeys
+
+_CREATED = Added.CREATED
+
+
+class Add(NamedTuple):
+    """Where tasks go, and how: what adds must have in common to be sent as one."""
+
+    type: str
+    on_conflict: OnConflict
+    allow_unknown: bool = False
+
+
+def schedule(scope: Scope, how: Add, addition: Addition) -> Verb[list[Task | ScheduldError]]:
+    """Add the tasks that are open; a result a task, in order: the task, or why it was refused.
+
+    Raises what refused a call as a whole; what is stored then stands in `addition`.
+    """
+    yield from admit_type(scope, how.type, allow_unknown=how.allow_unknown)
+    open_ = [index for index, result in enumerate(addition.results) if result is None]
+    keys = scope.type(how.type)
+    chunks = list(_chunks(addition.tasks, open_))
+    steps = (_add(scope, keys, how, addition, chunk) for chunk in chunks)
+    answers = [(yield next(steps))] if len(chunks) == 1 else (yield Ahead(steps))
+    errors = [answer for answer in answers if isinstance(answer, ScheduldError)]
+    for error in errors:
+        if isinstance(error, OutcomeUnknown):
+            raise error
+    if errors:
+        raise errors[0]
+    to_read = [pair for pairs in answers for pair in pairs]
+    if to_read:
+        yield from _read_kept(scope, how.type, addition, to_read)
+    return addition.all_results()
+
+
+def _chunks(tasks: list[Pending], open_: list[int]) -> Iterator[list[int]]:
+    """Split the positions of tasks into what one call may carry."""
+    chunk: list[int] = []
+    size = 0
+    for index in open_:
+        bytes_ = len(tasks[index].new.payload)
+        if chunk and (len(chunk) >= calls.MAX_IDS or size + bytes_ > calls.MAX_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(index)
+        size += bytes_
+    if chunk:
+        yield chunk
+
+
+def _add(
+    scope: Scope, keys: TypeKeys, how: Add, addition: Addition, chunk: list[int]
+) -> Call[list[tuple[int, bool]]]:
+    """Make the call for some tasks. Its answer is taken while the server does the next one.
+
+    The result is what must still be read: position, and whether this add stored it.
+    """
+    tasks = addition.tasks
+    new = [tasks[index].new for index in chunk]
+    call = calls.add(scope.caller, keys, new, on_conflict=how.on_conflict)
+    read_answer = call.parse
+
+    def parse(answer: list[Any]) -> list[tuple[int, bool]]:
+        to_read = []
+        for index, added in zip(chunk, read_answer(answer), strict=True):
+            task = tasks[index]
+            if added.code is _CREATED:
+                addition.results[index] = Task.scheduled(
+                    how.type, task.id, added.due_ms, task.added_ms, task.payload
+                )
+            elif added.code in (Added.EXISTS, Added.BROKEN):
+                addition.results[index] = _refusal(how.type, task.id, added)
+            else:
+                to_read.append((index, added.code is not Added.KEPT))
+        return to_read
+
+    return Call(call.script, call.keys, call.args, parse)
+
+
+def _refusal(type_name: str, task_id: str, added: AddedTask) -> ScheduldError:
+    if added.code is Added.BROKEN:
+        return Conflict(f"the key of {type_name}/{printable(task_id)} does not hold a hash")
+    hint = '"keep" answers with the kept one, "replace" takes its place (on_conflict)'
+    message = f"{type_name}/{printable(task_id)} exists in state {added.state}"
+    return TaskExists(message, state=added.state, hint=hint)
+
+
+def _read_kept(
+    scope: Scope, type_name: str, addition: Addition, to_read: list[tuple[int, bool]]
+) -> Verb[None]:
+    """Fill in the tasks that an add found, or stored beside a running one."""
+    for start in range(0, len(to_read), READ_AT_ONCE):
+        page = to_read[start : start + READ_AT_ONCE]
+        raw_ids = [addition.tasks[index].new.raw_id for index, _ in page]
+        found = {task.id: task for task in (yield from read_tasks(scope, type_name, raw_ids))}
+        for index, created in page:
+            task_id = addition.tasks[index].id
+            task = found.get(task_id)
+            gone = f"{type_name}/{printable(task_id)} was stored, and has ended since"
+            addition.results[index] = task.with_created(created) if task else NotFound(gone)
