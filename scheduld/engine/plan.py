@@ -67,7 +67,7 @@ class Plan:
         """Plan the next look after a claim that was sent at `sent_at`."""
         # A claim that found work sets the pace; after one that found none a task that
         # comes due later is taken at its time.
-        self._not_before = sent_at + self.kind.poll_timeout_ms / 1000 if answer.claims else now
+        self._not_before = sent_at + self.kind.poll_timeout_ms / 1000 if answer.count else now
         at = min(self._latest(now), self._asked_at)
         if answer.next_due_ms is not None:
             at = min(at, server.monotonic_at(answer.next_due_ms) - LEAD_S)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import structlog
 
 from scheduld.clock import monotonic
 from scheduld.engine.early import Early
 from scheduld.engine.loop import wait_for
-from scheduld.engine.outbox import Outbox
-from scheduld.engine.plan import LEAD_S, Bound, Plan
+from scheduld.engine.plan import LEAD_S, Plan
+from scheduld.engine.reporter import MANY, Reporter
 from scheduld.engine.runner import Runner
 from scheduld.errors import OutcomeUnknown, Unreachable
 from scheduld.model import Verdict, VerdictKind
@@ -22,54 +19,16 @@ from scheduld.store.answers import Started
 from scheduld.store.wire import Stale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from scheduld.engine.duty import Duty
-    from scheduld.engine.heartbeat import Holds
     from scheduld.engine.isolation import Stop
-    from scheduld.engine.outage import Outage
-    from scheduld.engine.watchdog import Pulse
+    from scheduld.engine.shared import Shared
     from scheduld.model import Claim
-    from scheduld.policies.slots import Slots
-    from scheduld.store.answers import ClaimAnswer, Settled
-    from scheduld.store.calls import Caller, ClaimRequest
-    from scheduld.store.link import AsyncLink
-
-log = structlog.get_logger("scheduld.poller")
-_HALVED_FROM = 10
-"""So many claims and more, met by an idle type, are begun in two halves: see _begin."""
-
-
-@dataclass(slots=True)
-class Shared:
-    """What the pollers of one replica share."""
-
-    link: AsyncLink
-    caller: Caller
-    slots: Slots
-    holds: Holds
-    bound: Bound
-    outage: Outage
-    pulse: Pulse
-    lease_ms: int
-    slot_freed: Callable[[], None] = lambda: None
-    """Tells all pollers that slots were given back."""
-    is_freed: bool = False
-
-    def free_slot(self, name: str) -> None:
-        """Give a slot back; the pollers hear of all slots of one turn of the loop together."""
-        self.slots.give(name, 1)
-        if not self.is_freed:
-            self.is_freed = True
-            asyncio.get_running_loop().call_soon(self._tell)
-
-    def _tell(self) -> None:
-        self.is_freed = False
-        self.slot_freed()
+    from scheduld.store.answers import ClaimAnswer
+    from scheduld.store.calls import ClaimRequest
 
 
 class Poller:
-    """The loop of one type. One call of it is under way at a time, so verdicts gather.
+    """The loop of one type. One claim of it is under way at a time.
 
     `phase`: see Plan.
     """
@@ -81,12 +40,13 @@ class Poller:
         self._shared = shared
         self._keys = shared.caller.keys.type(duty.name)
         self._plan = Plan(duty.kind, shared.lease_ms, phase=phase)
-        self._outbox = Outbox()
         self._early = Early()
         self._sequence = 0
         self._unanswered: ClaimRequest | None = None
         self._was_sent = False
         self._wake = asyncio.Event()
+        self.reporter = Reporter(duty.name, shared, on_change=self._wake.set)
+        self._outbox = self.reporter.outbox
         self._stopping = False
         self.last_claim_at = 0.0
         self.busy = 0
@@ -120,7 +80,7 @@ class Poller:
 
     def is_over(self) -> bool:
         """Whether, after a stop, everything has ended and is stored."""
-        return self._stopping and not (self.busy or self._outbox or self._unanswered)
+        return self._stopping and not self.busy and self._outbox.is_empty and not self._unanswered
 
     def abandon(self) -> None:
         """Give back the runs that did not stop: the process ends before they do."""
@@ -137,7 +97,7 @@ class Poller:
         elif self._unanswered or self._may_claim():
             await self._claim()
         elif self._outbox:
-            await self._report()
+            await self.reporter.report()
 
     async def _wait(self) -> None:
         while not (self._outbox or self._may_claim() or self._unanswered or self.is_over()):
@@ -175,11 +135,11 @@ class Poller:
             raise
         self._unanswered = None
         self._was_sent = False
-        self._stored(request.verdicts, answer.refused)
         self._answered(request, answer, sent_at)
 
     def _forget(self, request: ClaimRequest) -> None:
         self._unanswered = None
+        self._outbox.put_back(request.verdicts)
         self._shared.slots.give(self.duty.name, request.want)
 
     def _request(self) -> ClaimRequest:
@@ -195,7 +155,7 @@ class Poller:
         return calls.ClaimRequest(
             sequence=self._sequence,
             want=want,
-            verdicts=self._outbox.batch(),
+            verdicts=self._outbox.take(),
             bound_ms=self._shared.bound.value_ms(monotonic()),
             early_ms=self._plan.early_ms,
         )
@@ -206,27 +166,32 @@ class Poller:
         self._shared.outage.fine()
         self._shared.bound.told(answer.now_ms, now)
         self._plan.answered(answer, self._shared.link.server, sent_at=sent_at, now=now)
-        spare = request.want - len(answer.claims)
+        spare = request.want - answer.count
         self._shared.slots.give(self.duty.name, spare)
         if spare:
             self._shared.slot_freed()
+        self._outbox.stored(request.verdicts)
+        self.busy += answer.count
+        if answer.count >= MANY and (self._outbox or self._may_claim()):
+            # The next call goes out first: the server works while this is done.
+            asyncio.get_running_loop().call_soon(self._take, request, answer)
+        else:
+            self._take(request, answer)
+
+    def _take(self, request: ClaimRequest, answer: ClaimAnswer) -> None:
+        """Let the leases go whose verdicts are stored, and start what was claimed."""
+        self.reporter.let_go(request.verdicts, answer.refused)
         self._shared.holds.add(self.duty.name, answer.claims)
         ready = []
         for claim in answer.claims:
             if self._stopping:
-                self._give_back(claim)
+                self._start(claim)  # that is, give it back
             elif claim.early:
+                self.busy -= 1
                 self._early.add(claim, self._shared.link.server.monotonic_at(claim.start_ms))
             else:
                 ready.append(claim)
         self._begin(ready)
-
-    async def _report(self) -> None:
-        verdicts = self._outbox.batch()
-        call = calls.finish(self._shared.caller, self._keys, verdicts)
-        refused = await self._shared.link.run(call)
-        self._shared.outage.fine()
-        self._stored(verdicts, refused)
 
     async def _confirm(self) -> None:
         claims = self._early.due(monotonic())
@@ -242,23 +207,19 @@ class Poller:
                 self._shared.holds.remove(claim.type, [claim])
                 self._free_slot()
                 self._plan.look_at(monotonic())
+        self.busy += len(ready)
         self._begin(ready)
 
     # --- runs
 
     def _begin(self, claims: list[Claim]) -> None:
-        """Start claimed tasks, none before its due."""
-        self.busy += len(claims)
-        begin_soon = partial(asyncio.get_running_loop().call_soon, self._start_all)
-        if self._outbox and len(claims) >= _HALVED_FROM:
-            # The verdicts that wait go out first: the server works while these run.
-            begin_soon(claims)
-        elif self.busy == len(claims) >= _HALVED_FROM:
+        """Start claimed tasks, none before its due; they are counted as busy."""
+        if self.busy == len(claims) >= MANY and not self._unanswered:
             # Nothing else is under way. The second half begins behind the verdicts of the
             # first: from then on neither the server nor the loop waits for the other.
             half = len(claims) // 2
             self._start_all(claims[:half])
-            begin_soon(claims[half:])
+            asyncio.get_running_loop().call_soon(self._start_all, claims[half:])
         else:
             self._start_all(claims)
 
@@ -285,6 +246,8 @@ class Poller:
         self.busy -= 1
         self._outbox.put(verdict)
         self._free_slot()
+        if self._unanswered and len(self._outbox) >= MANY:
+            self.reporter.hurry()
 
     def _give_back(self, claim: Claim) -> None:
         """Release a claim that has not begun."""
@@ -294,16 +257,3 @@ class Poller:
     def _free_slot(self) -> None:
         self._shared.free_slot(self.duty.name)
         self._wake.set()
-
-    def _stored(
-        self, verdicts: tuple[Verdict, ...], refused: Sequence[tuple[Verdict, Settled]]
-    ) -> None:
-        self._outbox.stored(verdicts)
-        self._shared.holds.remove(self.duty.name, verdicts)
-        for verdict, _ in refused:
-            log.warning(
-                "a run's end was not stored: the task was claimed again, or changed, or is gone",
-                type=self.duty.name,
-                id=verdict.raw_id.decode(errors="backslashreplace"),
-                verdict=verdict.kind.value,
-            )

@@ -20,8 +20,9 @@ from scheduld.engine.janitor import Janitor
 from scheduld.engine.listener import Listener
 from scheduld.engine.loop import Loop, repeat, wait_for
 from scheduld.engine.plan import Bound
-from scheduld.engine.poller import Poller, Shared
+from scheduld.engine.poller import Poller
 from scheduld.engine.presence import Presence
+from scheduld.engine.shared import Shared
 from scheduld.engine.watchdog import Pulse, Watchdog
 from scheduld.errors import ScheduldError
 from scheduld.policies.slots import Slots
@@ -120,7 +121,15 @@ class Replica:
         self._tick()
         self._watchdog.start()
         self._heartbeat.start()
-        loops: list[Loop] = [self._listener, *self.pollers.values(), self._presence, self._janitor]
+        pollers = list(self.pollers.values())
+        reporters = [poller.reporter for poller in pollers]
+        loops: list[Loop] = [
+            self._listener,
+            *pollers,
+            *reporters,
+            self._presence,
+            self._janitor,
+        ]
         for loop in loops:
             self._begin(loop)
 

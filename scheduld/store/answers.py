@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld.model import Claim
 from scheduld.store.keys import decode_id
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scheduld.model import Verdict
 
 
@@ -65,18 +68,24 @@ class AddedTask(NamedTuple):
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClaimAnswer:
-    """What a claim answers. `next_due_ms` and `next_lease_end_ms` plan the next look.
+    """What a claim answers: `count` tasks. Verdicts that are not `refused` are stored.
 
-    `claims` are oldest due first. Verdicts that are not `refused` are stored.
+    `next_due_ms` and `next_lease_end_ms` plan the next look. `read` makes the claims.
     """
 
     now_ms: float
-    claims: list[Claim]
+    count: int
+    read: Callable[[], list[Claim]]
     refused: list[tuple[Verdict, Settled]]
     next_due_ms: int | None
     next_lease_end_ms: int | None
+
+    @cached_property
+    def claims(self) -> list[Claim]:
+        """The tasks, oldest due first. Made when asked for: the next call may be sent before."""
+        return self.read()
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,8 @@ def claim(
         now_us, fence, plain, rows, codes, next_due, next_end = answer[1:]
         return ClaimAnswer(
             now_ms=now_us / 1000,
-            claims=claimed(type_keys.type, now_us // 1000, int(fence), plain, rows),
+            count=len(plain) // 3 + len(rows),
+            read=lambda: claimed(type_keys.type, now_us // 1000, int(fence), plain, rows),
             refused=verdicts.refused(codes),
             next_due_ms=to_ms(next_due),
             next_lease_end_ms=to_ms(next_end),
@@ -182,6 +183,7 @@ def claim(
             "bound": request.bound_ms,
             "max_interruptions": kind.max_interruptions,
             "plain_count": len(verdicts.plain),
+            "fences": verdicts.fences,
             "verdict_count": len(verdicts.others),
             **_retention(kind),
         },
@@ -199,7 +201,11 @@ def finish(
         lambda answer: ends.refused(answer[2]),
         extra_keys=ends.keys,
         rest=ends.args,
-        args={"plain_count": len(ends.plain), "verdict_count": len(ends.others)},
+        args={
+            "plain_count": len(ends.plain),
+            "fences": ends.fences,
+            "verdict_count": len(ends.others),
+        },
     )
 
 

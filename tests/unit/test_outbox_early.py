@@ -28,31 +28,43 @@ class TestOutbox:
         outbox = Outbox()
         outbox.put(done(1))
         outbox.put(done(2))
-        batch = outbox.batch()
-        assert batch == outbox.batch() == (done(1), done(2))
+        batch = outbox.take()
+        assert batch == (done(1), done(2))
+        assert not outbox
+        assert not outbox.is_empty
         outbox.put(done(3))
         outbox.stored(batch)
-        assert outbox.batch() == (done(3),)
+        assert outbox.take() == (done(3),)
         outbox.stored((done(3),))
-        assert not outbox
+        assert outbox.is_empty
+
+    def test_what_was_not_carried_out_is_sent_again_first(self) -> None:
+        """In the order of arrival, whatever has come meanwhile."""
+        outbox = Outbox()
+        outbox.put(done(1))
+        batch = outbox.take()
+        outbox.put(done(2))
+        outbox.put_back(batch)
+        assert outbox.take() == (done(1), done(2))
 
     def test_batches_keep_the_limits_of_a_call(self) -> None:
         """At most 200 verdicts, the oldest first, and not too many bytes."""
         outbox = Outbox()
         for number in range(450):
             outbox.put(done(number))
-        assert outbox.batch() == tuple(done(number) for number in range(200))
+        assert outbox.take() == tuple(done(number) for number in range(200))
+        assert len(outbox) == 250
         large = Outbox()
         for number in range(5):
             large.put(done(number, "x" * 1_000_000))
-        assert len(large.batch()) == 2
+        assert [len(large.take()) for _ in range(3)] == [2, 2, 1]
 
     def test_a_verdict_beyond_the_limit_goes_alone(self) -> None:
         """However large, a verdict is sent, or it would wait for ever."""
         outbox = Outbox()
         outbox.put(done(1, "x" * 3_000_000))
         outbox.put(done(2))
-        assert [verdict.raw_id for verdict in outbox.batch()] == [b"t1"]
+        assert [verdict.raw_id for verdict in outbox.take()] == [b"t1"]
 
 
 class TestEarly:

@@ -44,7 +44,8 @@ class Poll:
         """Plan after an answer; returns the seconds to the next look."""
         told = ClaimAnswer(
             now_ms=SERVER_MS,
-            claims=[A_CLAIM] * claims,
+            count=claims,
+            read=lambda: [A_CLAIM] * claims,
             refused=[],
             next_due_ms=None if due_in_ms is None else int(SERVER_MS + due_in_ms),
             next_lease_end_ms=(

@@ -16,8 +16,9 @@
 -- ARGV[15] done_age           ... and age in ms
 -- ARGV[16] dead_count         retention of dead tasks: number ...
 -- ARGV[17] dead_age           ... and age in ms
--- ARGV[18] plain_count        how many plain verdicts follow, two arguments each ...
--- ARGV[19] verdict_count      ... and others, seven arguments each (finish.lua)
+-- ARGV[18] plain_count        how many plain verdicts follow, an id each ...
+-- ARGV[19] fences             ... and their fences (finish.lua) ...
+-- ARGV[20] verdict_count      ... and others, seven arguments each (finish.lua)
 --
 -- Returns {0, now µs, fence, plain, rows (include/take.lua), verdict codes (finish.lua),
 --          next due ms or '', next lease end ms or ''}
@@ -27,14 +28,14 @@
 local record, sequence, want, early, lead = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local lease, bound, max_interruptions = tonumber(ARGV[11]), ARGV[12], ARGV[13]
 local done_count, done_age, dead_count, dead_age = ARGV[14], ARGV[15], ARGV[16], ARGV[17]
-local plain_count, verdict_count = tonumber(ARGV[18]), tonumber(ARGV[19])
+local plain_count, fences, verdict_count = tonumber(ARGV[18]), ARGV[19], tonumber(ARGV[20])
 
 local last = redis.call('GET', record)
 local last_sequence = last and tonumber(string.match(last, '^%d+')) or 0
 if tonumber(sequence) < last_sequence then
   return {-2, now_us}
 end
-local codes = settle_all(20, 8, plain_count, verdict_count)
+local codes = settle_all(21, 8, plain_count, fences, verdict_count)
 local plain, rows, ids, fence
 if tonumber(sequence) == last_sequence then
   plain = {}
@@ -49,7 +50,8 @@ else
   end
   redis.call('SET', record, sequence .. '\n' .. cmsgpack.pack({fence, unpack(ids)}), 'PX', int(lease * 2))
 end
-local limit = plain_count + verdict_count + 10
+-- As many as can end until the next claim, and a few more: what was too many becomes less.
+local limit = math.max(plain_count + verdict_count, tonumber(want)) + 10
 prune(done, tonumber(done_count), done_age, limit)
 prune(dead, tonumber(dead_count), dead_age, limit)
 write_events()

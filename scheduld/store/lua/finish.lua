@@ -3,8 +3,9 @@
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
 -- KEYS[7..] tasks        hashes of the plain verdicts' tasks, then of the others'
--- ARGV[7] plain_count    how many plain verdicts (done, no result) follow: pairs id, fence
--- ARGV[8] verdict_count  how many other verdicts come after them, seven arguments each: id,
+-- ARGV[7] plain_count    how many plain verdicts (done, no result) follow: an id each
+-- ARGV[8] fences         their fences, FENCE*COUNT for each run of the same: '17*2 19*1'
+-- ARGV[9] verdict_count  how many other verdicts come after them, seven arguments each: id,
 --                        fence, kind, ms (retry, release: wait; snooze: instant), detail (JSON:
 --                        result or error), reason (one line for the events), counted ('1': an
 --                        attempt)
@@ -14,8 +15,8 @@
 --         {-1, now µs} too late
 --
 -- @include type guard events ends settle settle_plain
-local plain_count, verdict_count = tonumber(ARGV[7]), tonumber(ARGV[8])
+local plain_count, fences, verdict_count = tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9])
 
-local codes = settle_all(9, 7, plain_count, verdict_count)
+local codes = settle_all(10, 7, plain_count, fences, verdict_count)
 write_events()
 return {0, now_us, codes}

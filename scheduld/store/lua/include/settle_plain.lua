@@ -42,16 +42,28 @@ local function end_all(ids, places, codes)
   return is_stored
 end
 
--- Pairs (id, fence) are ARGV from first on, their tasks' hashes KEYS from first_key on. Writes
--- a code each into codes (include/settle.lua); answers whether each of them was stored.
-local function settle_plain(first, first_key, count, codes)
-  local ids, ended, places, others = {}, {}, {}, {}
-  for index = 1, count do
-    ids[index] = ARGV[first + index * 2 - 2]
+-- The fence of each verdict; runs of the same one are told as FENCE*COUNT, one after the other.
+local function expand(fences)
+  local all = {}
+  for fence, count in string.gmatch(fences, '(%d+)*(%d+)') do
+    for _ = 1, tonumber(count) do
+      all[#all + 1] = fence
+    end
   end
+  return all
+end
+
+-- Ids are ARGV from first on, their tasks' hashes KEYS from first_key on. Writes a code each into
+-- codes (include/settle.lua); answers whether each of them was stored.
+local function settle_plain(first, first_key, count, fences, codes)
+  if count == 0 then
+    return true
+  end
+  local ids, ended, places, others = {unpack(ARGV, first, first + count - 1)}, {}, {}, {}
   local again = scores_of(due, ids)
+  fences = expand(fences)
   for index = 1, count do
-    if not again[index] and is_plain(KEYS[first_key + index - 1], ARGV[first + index * 2 - 1]) then
+    if not again[index] and is_plain(KEYS[first_key + index - 1], fences[index]) then
       local place = #ended + 1
       ended[place], places[place], codes[index] = ids[index], index, 1
     else
@@ -60,8 +72,8 @@ local function settle_plain(first, first_key, count, codes)
   end
   local is_stored = #ended == 0 or end_all(ended, places, codes)
   for _, index in ipairs(others) do
-    codes[index] = settle(KEYS[first_key + index - 1], ids[index], ARGV[first + index * 2 - 1],
-      'done', '0', '', '', '1')
+    codes[index] = settle(KEYS[first_key + index - 1], ids[index], fences[index], 'done', '0', '', '',
+      '1')
     is_stored = is_stored and codes[index] == 1
   end
   return is_stored
@@ -69,11 +81,11 @@ end
 
 -- Stores plain ends, then the others: verdicts of seven arguments each. Answers a code each,
 -- or none at all if each of them is 1.
-local function settle_all(first, first_key, plain_count, verdict_count)
+local function settle_all(first, first_key, plain_count, fences, verdict_count)
   local codes = {}
-  local is_stored = settle_plain(first, first_key, plain_count, codes)
+  local is_stored = settle_plain(first, first_key, plain_count, fences, codes)
   for index = 1, verdict_count do
-    local at = first + plain_count * 2 + (index - 1) * 7
+    local at = first + plain_count + (index - 1) * 7
     local code = settle(KEYS[first_key + plain_count + index - 1], ARGV[at], ARGV[at + 1],
       ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
     codes[plain_count + index] = code
