@@ -91,13 +91,12 @@ def prepare_all(
 
     Raises InvalidInput or WhenError for the first that cannot be right.
     """
-    given = list(specs)
-    names = new_ids(wall_ms(), len(given))
-    added_ms = id_time_ms(names[0]) if names else None
+    given, added_ms = list(specs), wall_ms()
+    names = new_ids(added_ms, len(given))
     pending = []
     for spec, name in zip(given, names, strict=True):
         if isinstance(spec, TaskSpec):
-            task = _pending(spec, name, timezone, allow_past, max_payload)
+            task = _pending(spec, name, added_ms, timezone, allow_past, max_payload)
         elif isinstance(spec, Mapping):
             data, payload = codec.snapshot(spec, max_bytes=max_payload)
             task = Pending(name, NewTask(name.encode(), data, name), added_ms, payload)
@@ -111,12 +110,14 @@ def prepare(
     spec: TaskSpec, *, timezone: str | tzinfo | None, allow_past: bool, max_payload: int
 ) -> Pending:
     """Check one task; errors as of `prepare_all`."""
-    return _pending(spec, new_id(wall_ms()), timezone, allow_past, max_payload)
+    now_ms = wall_ms()
+    return _pending(spec, new_id(now_ms), now_ms, timezone, allow_past, max_payload)
 
 
 def _pending(
     spec: TaskSpec,
     name: str,
+    name_ms: int,
     timezone: str | tzinfo | None,
     allow_past: bool,
     max_payload: int,
@@ -128,7 +129,9 @@ def _pending(
         {} if spec.payload is None else spec.payload, max_bytes=max_payload
     )
     at_ms, delay_ms = _due(spec, timezone, allow_past)
-    added_ms = id_time_ms(token) or (None if token is task_id else id_time_ms(task_id))
+    added_ms: int | None = name_ms
+    if token is not name:
+        added_ms = id_time_ms(token) or id_time_ms(task_id)
     return Pending(
         task_id, NewTask(encode_id(task_id), data, token, at_ms, delay_ms), added_ms, payload
     )

@@ -65,7 +65,7 @@ class Replica:
         feed_every_s: float | None = None,
     ) -> None:
         timeout_s = config.redis_timeout_ms / 1000
-        keys = Keys(config.namespace)
+        keys, lease_ms = Keys(config.namespace), config.lease_ms
         self.link = AsyncLink(url, timeout_s=timeout_s)
         self._outage = outage
         self._renewals = SyncLink(url, timeout_s=timeout_s, max_connections=1)
@@ -77,10 +77,10 @@ class Replica:
             caller=Caller(keys, identity),
             slots=Slots(config.concurrency, {duty.name: duty.concurrency for duty in duties}),
             holds=Holds(),
-            bound=Bound(config.lease_ms),
+            bound=Bound(lease_ms),
             outage=outage,
             pulse=self._pulse,
-            lease_ms=config.lease_ms,
+            lease_ms=lease_ms,
             slot_freed=self._slot_freed,
         )
         self.pollers = {
@@ -92,7 +92,7 @@ class Replica:
             shared.caller,
             shared.holds,
             self._pulse,
-            lease_ms=config.lease_ms,
+            lease_ms=lease_ms,
             on_stop=self._stop_run_soon,
         )
         self._watchdog = Watchdog(
@@ -106,13 +106,8 @@ class Replica:
             on_cancel=lambda name, raw_id: self._stop_run(name, raw_id, Stop.CANCELLED),
         )
         self._presence = Presence(self.link, keys, identity, list(self.pollers))
-        self._janitor = Janitor(
-            self.link,
-            shared.caller,
-            shared.bound,
-            list(self.pollers.values()),
-            lease_ms=config.lease_ms,
-        )
+        pollers = list(self.pollers.values())
+        self._janitor = Janitor(self.link, shared.caller, shared.bound, pollers, lease_ms=lease_ms)
         self._tasks: dict[Loop, asyncio.Task[None]] = {}
         self._stopping = False
 

@@ -21,16 +21,18 @@ from benchmarks.work import INSTANT_S, instants, lateness, payload
 from scheduld import AsyncClient, Client, ScheduldError, TaskSpec, __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 VARIANTS = {
-    "default": "no setting but handler and redis_url; adds by AsyncClient",
+    "default": "no setting but handler and redis_url; adds by AsyncClient, in bulk 500 x 3 under way",
     "tuned": "as default, and concurrency = 1000 of the replica and the type",
-    "blocking": "adds by Client",
+    "blocking": "adds by Client, in bulk one list of all",
     "thread": "as default, a def handler: 10 threads",
     "two": "as default, two daemons",
 }
 _AT_ONCE = 5_000
+_LIST, _LISTS = 500, 3
+"""Bulk adds: tasks in a list, and lists under way at once."""
 _SETTLE_S = 3.0
 _WARM_UP = 50
 
@@ -192,8 +194,16 @@ async def _add(options: argparse.Namespace) -> dict[str, Any]:
                 some = payloads[first : first + 100]
                 await asyncio.gather(*[client.schedule(TYPE, data) for data in some])
         else:
-            _check(await client.schedule_many(TYPE, payloads))
+            lists = iter(range(0, options.count, _LIST))
+            await asyncio.gather(*[_add_lists(client, payloads, lists) for _ in range(_LISTS)])
         return _spent(options.count, began, cpu)
+
+
+async def _add_lists(
+    client: AsyncClient, payloads: Sequence[dict[str, Any]], lists: Iterator[int]
+) -> None:
+    for first in lists:
+        _check(await client.schedule_many(TYPE, payloads[first : first + _LIST]))
 
 
 def _add_blocking(options: argparse.Namespace) -> dict[str, Any]:
