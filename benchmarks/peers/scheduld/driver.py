@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 VARIANTS = {
-    "default": "no setting but handler and redis_url; adds by AsyncClient, in bulk 500 x 3 under way",
+    "default": "no setting but handler and redis_url; adds by AsyncClient, bulk: 3 x 500 under way",
     "tuned": "as default, and concurrency = 1000 of the replica and the type",
     "blocking": "adds by Client, in bulk one list of all",
     "thread": "as default, a def handler: 10 threads",
