@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -80,29 +80,19 @@ class Runner:
 
     def start(self, claim: Claim) -> None:
         """Run one claimed task to its verdict, which is told later; raises nothing."""
+        execution: Execution | None = None
         try:
-            payload = codec.decode(claim.payload)
-            _check_id(claim.id)
+            execution = self._execution(claim)
+            self._enter(execution)
+            self._isolation.begin(execution)
         except InvalidInput as exc:
             self._decide(claim, Unreadable("unreadable", exc.message))
-            return
-        execution = self._execution(claim, payload)
-        older = self._running.pop(claim.raw_id, None)
-        if older is not None:
-            # An older run of the same task has lost its lease, if nobody has told it yet.
-            self._replaced.add(older)
-            self._stop(older, Stop.LOST)
-        self._running[claim.raw_id] = execution
-        if not self._is_busy:
-            self._is_busy = True
-            self._pulse.began(self._blocks_ms)
-        if self._timer is None:
-            self._watch(execution.deadline)
-        try:
-            self._isolation.begin(execution)
         except Exception as error:  # noqa: BLE001 - such as no more threads; never a stuck task
             log.error("a run could not be made", type=claim.type, error=repr(error))
-            self._ended(execution, GivenBack(_AGAIN_MS))
+            if execution is None:
+                self._decide(claim, GivenBack(_AGAIN_MS))
+            else:
+                self._ended(execution, GivenBack(_AGAIN_MS))
 
     def stop(self, raw_id: bytes, why: Stop) -> None:
         """Ask one run to stop, if it is here."""
@@ -129,7 +119,10 @@ class Runner:
 
     # --- one run
 
-    def _execution(self, claim: Claim, payload: dict[str, Any]) -> Execution:
+    def _execution(self, claim: Claim) -> Execution:
+        """Read a task and make its call; raises InvalidInput if it cannot be run as it is."""
+        payload = codec.decode(claim.payload)
+        _check_id(claim.id)
         deadline = monotonic() + self._timeout_s
         handler = self.duty.handler
         if not handler.takes_run:
@@ -143,6 +136,20 @@ class Runner:
             options=handler.options,
         )
         return Execution(claim, (payload, run), run, deadline)
+
+    def _enter(self, execution: Execution) -> None:
+        raw_id = execution.claim.raw_id
+        older = self._running.pop(raw_id, None)
+        if older is not None:
+            # An older run of the same task has lost its lease, if nobody has told it yet.
+            self._replaced.add(older)
+            self._stop(older, Stop.LOST)
+        self._running[raw_id] = execution
+        if not self._is_busy:
+            self._is_busy = True
+            self._pulse.began(self._blocks_ms)
+        if self._timer is None:
+            self._watch(execution.deadline)
 
     def _stop(self, execution: Execution, why: Stop) -> None:
         """Ask one call to stop; the first reason is the one that counts."""
@@ -179,19 +186,25 @@ class Runner:
 
     def _decide(self, claim: Claim, ending: Ending) -> None:
         """Turn an ending into the verdict, tell it, and say so if the task failed."""
-        if isinstance(ending, Returned) and not isinstance(ending.value, Outcome):
-            result = done(claim, ending.value)
-        else:
-            result = verdict(
-                claim,
-                ending,
-                policy=self.duty.kind.retry,
-                now_ms=self._server.now_ms(),
-                fraction=random.random(),  # noqa: S311 - spreads retries, guards nothing
-            )
+        try:
+            result = self._verdict(claim, ending)
+        except Exception as error:  # noqa: BLE001 - a run without a verdict would never end
+            log.error("the end of a run could not be read", task=_ref(claim), error=repr(error))
+            result = Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE, _AGAIN_MS)
         if result.kind is not VerdictKind.DONE or _stdlib_log.isEnabledFor(logging.DEBUG):
             _tell(claim, result)
         self._on_verdict(result)
+
+    def _verdict(self, claim: Claim, ending: Ending) -> Verdict:
+        if isinstance(ending, Returned) and not isinstance(ending.value, Outcome):
+            return done(claim, ending.value)
+        return verdict(
+            claim,
+            ending,
+            policy=self.duty.kind.retry,
+            now_ms=self._server.now_ms(),
+            fraction=random.random(),  # noqa: S311 - spreads retries, guards nothing
+        )
 
     # --- time limits
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from scheduld.engine import runner
 from scheduld.model import Claim, RetryPolicy, State, VerdictKind
 from scheduld.outcomes import Dead, Outcome, Retry, Snooze
 from scheduld.policies.endings import Raised, verdict
@@ -247,3 +249,28 @@ class NoZone(tzinfo):
 
     def dst(self, dt: datetime | None) -> None:
         """Say nothing."""
+
+
+@pytest.mark.parametrize("what", ["codec", "done"])
+async def test_a_run_that_breaks_the_runner_is_given_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Whatever fails in our own code before or after a call: neighbours run, nothing is stuck."""
+    real: Any = getattr(runner, what)
+    broken: list[Any] = []
+
+    def fail_once(*given: Any) -> Any:
+        if not broken and "bad" in str(given):
+            broken.append(given)
+            raise MemoryError
+        return (real.decode if what == "codec" else real)(*given)
+
+    fake = SimpleNamespace(decode=fail_once) if what == "codec" else fail_once
+    monkeypatch.setattr(runner, what, fake)
+    monkeypatch.setattr(runner, "_AGAIN_MS", 1)
+    ids = [await site.add("a", {"word": word}) for word in ("bad", "good")]
+    journal = Journal()
+    await site.start(duty("a", journal.inline()))
+    tasks = [await site.ended("a", task_id) for task_id in ids]
+    assert broken
+    assert [task.releases for task in tasks] == [1, 0]
