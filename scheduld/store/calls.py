@@ -83,7 +83,7 @@ class Caller:
         """Build the call of a script; `args` are its own arguments by their header's names."""
         script = load(name)
         own = script.args[6:]
-        if set(args) != set(own):
+        if args.keys() != script.own:
             raise TypeError(f"{name}.lua takes {own}, not {tuple(args)}")
         now = "" if self.now_ms is None else self.now_ms
         common = (type_keys.task_prefix, now, "", self.node, type_keys.type, self.keys.wake)
@@ -133,7 +133,7 @@ def add(
         "add",
         type_keys,
         parse,
-        extra_keys=_hashes(type_keys, [task.raw_id for task in tasks]),
+        extra_keys=type_keys.tasks([task.raw_id for task in tasks]),
         rest=rest,
         args={"on_conflict": on_conflict, "count": len(tasks)},
     )
@@ -217,7 +217,7 @@ def start(
         "start",
         type_keys,
         lambda answer: [Started(code) for code in answer[2]],
-        extra_keys=_hashes(type_keys, [raw_id for raw_id, _ in pairs]),
+        extra_keys=type_keys.tasks([raw_id for raw_id, _ in pairs]),
         rest=_pairs(pairs),
         args={"lead": LEAD_MS, "count": len(pairs)},
     )
@@ -231,7 +231,7 @@ def renew(
         "renew",
         type_keys,
         lambda answer: [Renewed(code) for code in answer[2]],
-        extra_keys=_hashes(type_keys, [raw_id for raw_id, _ in pairs]),
+        extra_keys=type_keys.tasks([raw_id for raw_id, _ in pairs]),
         rest=_pairs(pairs),
         args={"lease": lease_ms, "count": len(pairs)},
     )
@@ -285,7 +285,7 @@ def read(caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes]) -> Call[
         "read",
         type_keys,
         parse,
-        extra_keys=_hashes(type_keys, raw_ids),
+        extra_keys=type_keys.tasks(raw_ids),
         rest=raw_ids,
         args={"count": len(raw_ids)},
     )
@@ -299,7 +299,7 @@ def audit(
         "audit",
         type_keys,
         lambda answer: [int(code) for code in answer[2]],
-        extra_keys=_hashes(type_keys, raw_ids),
+        extra_keys=type_keys.tasks(raw_ids),
         rest=raw_ids,
         args={"mend": "1" if mend else "", "count": len(raw_ids)},
     )
@@ -322,11 +322,6 @@ def _retention(kind: TaskType) -> dict[str, Arg]:
         "dead_count": kind.keep_dead.count,
         "dead_age": kind.keep_dead.age_ms,
     }
-
-
-def _hashes(type_keys: TypeKeys, raw_ids: Iterable[bytes]) -> list[Arg]:
-    prefix = type_keys.task_prefix.encode()
-    return [prefix + raw_id for raw_id in raw_ids]
 
 
 def _pairs(pairs: Iterable[tuple[bytes, int]]) -> list[Arg]:

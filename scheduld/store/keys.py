@@ -7,8 +7,13 @@ Names hold neither braces nor colons, so no id or name can change the tag or col
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 from scheduld.names import check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def encode_id(task_id: str) -> bytes:
@@ -21,56 +26,65 @@ def decode_id(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TypeKeys:
-    """The keys of one task type."""
+    """The keys of one task type; each is spelled once and then kept, as every call needs them."""
 
     namespace: str
     type: str
 
-    @property
+    @cached_property
     def root(self) -> str:
         """What all keys of the type begin with."""
         return f"{self.namespace}:{{{self.type}}}:"
 
-    @property
+    @cached_property
     def due(self) -> str:
         """Zset: id -> due ms."""
         return self.root + "due"
 
-    @property
+    @cached_property
     def leased(self) -> str:
         """Zset: id -> lease end ms."""
         return self.root + "leased"
 
-    @property
+    @cached_property
     def done(self) -> str:
         """Zset: id -> finished ms."""
         return self.root + "done"
 
-    @property
+    @cached_property
     def dead(self) -> str:
         """Zset: id -> died ms."""
         return self.root + "dead"
 
-    @property
+    @cached_property
     def meta(self) -> str:
         """Hash: last fence, longest lease, counters."""
         return self.root + "meta"
 
-    @property
+    @cached_property
     def events(self) -> str:
         """Stream: one entry per script call that changed something."""
         return self.root + "events"
 
-    @property
+    @cached_property
     def task_prefix(self) -> str:
         """What the hash of every task of the type begins with."""
         return self.root + "task:"
 
     def task(self, raw_id: bytes) -> bytes:
         """Hash of one task."""
-        return self.task_prefix.encode() + raw_id
+        return self._task_prefix_bytes + raw_id
+
+    def tasks(self, raw_ids: Iterable[bytes]) -> list[bytes]:
+        """Hashes of tasks."""
+        prefix = self._task_prefix_bytes
+        return [prefix + raw_id for raw_id in raw_ids]
+
+    @cached_property
+    def _task_prefix_bytes(self) -> bytes:
+        return self.task_prefix.encode()
 
     def claim(self, replica: str) -> str:
         """String with TTL: the last claim of a replica."""
@@ -82,6 +96,10 @@ class TypeKeys:
 
     def common(self) -> tuple[str, ...]:
         """The keys that every script of a type takes first (lua/include/type.lua)."""
+        return self._common
+
+    @cached_property
+    def _common(self) -> tuple[str, ...]:
         return (*self.indexes(), self.meta, self.events)
 
 
@@ -125,4 +143,9 @@ class Keys:
 
     def type(self, name: str) -> TypeKeys:
         """The keys of one type; raises InvalidInput for what is no type name."""
-        return TypeKeys(self.namespace, check_name("type", name))
+        return _type_keys(self.namespace, name)
+
+
+@lru_cache(maxsize=1024)
+def _type_keys(namespace: str, name: str) -> TypeKeys:
+    return TypeKeys(namespace, check_name("type", name))

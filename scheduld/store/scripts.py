@@ -28,6 +28,8 @@ class Script:
     sha: str
     keys: tuple[str, ...]
     args: tuple[str, ...]
+    own: frozenset[str]
+    """Those of `args` that are not common to all scripts."""
     writes: bool
 
 
@@ -65,11 +67,13 @@ def load(name: str) -> Script:
     parts = [read_lua(f"include/{include}.lua") for include in includes]
     source = "\n".join([shebang, *parts, body]).encode()
     common = read_lua(f"include/{TYPE_INCLUDE}.lua")
+    own = declared(text, _ARG)
     return Script(
         name=name,
         source=source,
         sha=hashlib.sha1(source).hexdigest(),  # noqa: S324 - how Redis names scripts
         keys=declared(common, _KEY) + declared(text, _KEY),
-        args=declared(common, _ARG) + declared(text, _ARG),
+        args=declared(common, _ARG) + own,
+        own=frozenset(own),
         writes="no-writes" not in shebang,
     )

@@ -26,7 +26,6 @@ class Verdicts:
     """
 
     def __init__(self, type_keys: TypeKeys, verdicts: Sequence[Verdict]) -> None:
-        prefix = type_keys.task_prefix.encode()
         self.plain = [verdict for verdict in verdicts if _is_plain(verdict)]
         self.others: list[Verdict] = []
         self.args: list[bytes | str | int] = [verdict.raw_id for verdict in self.plain]
@@ -38,7 +37,7 @@ class Verdicts:
         self.fences = " ".join(
             f"{fence}*{len(list(run))}" for fence, run in groupby(self.plain, _FENCE)
         )
-        self.keys = [prefix + verdict.raw_id for verdict in (*self.plain, *self.others)]
+        self.keys = type_keys.tasks(verdict.raw_id for verdict in (*self.plain, *self.others))
 
     def settled(self, codes: Sequence[int]) -> list[tuple[Verdict, Settled]]:
         """Tell what became of each; a script that has stored all of them answers no codes."""
