@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 
 _DOUBT_MS_A_S = 1.0
-"""How much two clocks can come to differ, in ms a second: twice what is usual at most (500 ppm
-is as fast as time daemons turn a clock)."""
+"""How much two clocks usually come to differ at most, in ms a second: twice 500 ppm."""
+_MOST_AHEAD_MS = 0.5
+"""By how much the quickest answer may be believed against the newest: a server clock that was
+set back by less than a round trip, or is being slewed fast, makes starts early by no more."""
 
 
 def wall_ms() -> int:
@@ -80,7 +82,8 @@ class ServerClock:
             return float(wall_ms())
         at = monotonic() if at is None else at
         best_ms = self._best_ms - (at - self._best_at) * _DOUBT_MS_A_S
-        return at * 1000 + max(self._newest_ms, best_ms)
+        most_ms = self._newest_ms + _MOST_AHEAD_MS
+        return at * 1000 + min(max(self._newest_ms, best_ms), most_ms)
 
     def monotonic_at(self, server_ms: float) -> float:
         """Monotonic second at which `now_ms` reaches `server_ms`."""
@@ -90,4 +93,4 @@ class ServerClock:
         since_best_ms = server_ms - self._best_ms - self._best_at * 1000
         pace = 1000 - _DOUBT_MS_A_S if since_best_ms > 0 else 1000
         by_best = self._best_at + since_best_ms / pace
-        return min(by_newest, by_best)
+        return max(min(by_newest, by_best), by_newest - _MOST_AHEAD_MS / 1000)

@@ -161,6 +161,7 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Close the connections; the embedded server ends if nobody else uses it."""
+        await self._gathering.aclose()
         link, self._link = self._link, None
         membership, self._membership = self._membership, None
         if link is not None:

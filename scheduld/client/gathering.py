@@ -30,6 +30,13 @@ class Gathering:
         self._open: dict[Add, Joined] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
+    async def aclose(self) -> None:
+        """Send nothing any more: who still waits is cancelled."""
+        for sending in self._sending:
+            sending.cancel()
+        if self._sending:
+            await asyncio.wait(self._sending)
+
     async def add(self, how: Add, task: Pending) -> Task:
         """Add one task, with those that are added in the same way in this turn.
 
@@ -55,6 +62,11 @@ class Gathering:
         joined.append((task, answer))
         return await answer
 
+    def _has_gone(self, joined: Joined, sending: asyncio.Task[None]) -> None:
+        """Give a call up when the last of its callers has gone."""
+        if all(answer.done() for _, answer in joined):
+            sending.cancel()
+
     async def _lead(self, how: Add, task: Pending) -> Task:
         joined: Joined = []
         self._open[how] = joined
@@ -79,6 +91,12 @@ class Gathering:
             sending = asyncio.get_running_loop().create_task(self._carry(how, joined))
             self._sending.add(sending)
             sending.add_done_callback(self._sending.discard)
+            for _, answer in joined:
+                if answer.cancelled():
+                    continue
+                answer.add_done_callback(
+                    lambda done: self._has_gone(joined, sending) if done.cancelled() else None
+                )
 
     async def _carry(self, how: Add, joined: Joined) -> None:
         joined = [pair for pair in joined if not pair[1].done()]

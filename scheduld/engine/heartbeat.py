@@ -73,7 +73,7 @@ class Holds:
 class Heartbeat(threading.Thread):
     """Renews every lease each third of its length; a failed renewal is tried again soon.
 
-    `on_stop(type, raw id, why)` is called from this thread.
+    `on_stop(type, raw id, fence, why)` is called from this thread.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Heartbeat(threading.Thread):
         pulse: Pulse,
         *,
         lease_ms: int,
-        on_stop: Callable[[str, bytes, Stop], None],
+        on_stop: Callable[[str, bytes, int, Stop], None],
     ) -> None:
         super().__init__(name="scheduld-heartbeat", daemon=True)
         self._link = link
@@ -135,6 +135,6 @@ class Heartbeat(threading.Thread):
 
     def _tell(self, name: str, raw_id: bytes, fence: int, code: Renewed) -> None:
         if code in _STOPS:
-            self._on_stop(name, raw_id, _STOPS[code])
+            self._on_stop(name, raw_id, fence, _STOPS[code])
         if code is Renewed.LOST:
             self._holds.forget(name, raw_id, fence)

@@ -11,6 +11,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scheduld.policies.endings import Ending, GivenBack, Raised, Returned
@@ -37,7 +38,8 @@ class Execution:
 
     `deadline` is the monotonic second at which it has taken too long. `arguments` is what the
     handler is called with, `run` among them if it takes one. `stopped` is the first reason to
-    stop it, `is_given_up` says that its end is of no interest any more.
+    stop it, `has_begun` whether the handler was called, `is_given_up` that its end is of no
+    interest any more.
     """
 
     __slots__ = (
@@ -91,24 +93,32 @@ class Inline:
 
     def interrupt(self, execution: Execution) -> None:
         """Cancel the coroutine; it may ignore that."""
-        if execution.task is None:
+        task = execution.task
+        if task is None:
             return
-        if execution.task.done():
-            # Somebody else has cancelled it before its first line.
-            self._over(execution, GivenBack())
-        elif execution.has_begun:
-            execution.task.cancel()
+        if execution.has_begun:
+            task.cancel()
+        else:
+            # It sees at its first line that it was stopped, unless somebody else cancels it, or
+            # has done so, before that.
+            task.add_done_callback(partial(self._never_ran, execution))
 
     def close(self) -> None:
         """Nothing waits."""
 
+    def _never_ran(self, execution: Execution, _: asyncio.Task[None]) -> None:
+        if not execution.has_begun:
+            self._over(execution, GivenBack())
+
     async def _run(self, execution: Execution) -> None:
+        if execution.stopped is not None:
+            self._over(execution, GivenBack())
+            execution.has_begun = True
+            return
         execution.has_begun = True
         self._over(execution, await self._ending(execution))
 
     async def _ending(self, execution: Execution) -> Ending:
-        if execution.stopped is not None:
-            return GivenBack()
         try:
             if self._is_async:
                 return Returned(await self._call(*execution.arguments))
@@ -158,6 +168,7 @@ class Threads:
     def _ending(self, execution: Execution) -> Ending:
         if execution.stopped is not None:
             return GivenBack()
+        execution.has_begun = True
         try:
             return _returned(self._call(*execution.arguments))
         except BaseException as error:  # noqa: BLE001 - SystemExit must not end the daemon

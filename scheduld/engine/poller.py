@@ -16,6 +16,7 @@ from scheduld.errors import OutcomeUnknown, Unreachable
 from scheduld.model import Verdict, VerdictKind
 from scheduld.store import calls
 from scheduld.store.answers import Started
+from scheduld.store.calls import EARLY_MS
 from scheduld.store.wire import Stale
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from scheduld.model import Claim
     from scheduld.store.answers import ClaimAnswer
     from scheduld.store.calls import ClaimRequest
+
+_MOST_UNSTORED = 400
+"""With more verdicts than that waiting nothing is claimed: slots are free, memory is not."""
 
 
 class Poller:
@@ -48,6 +52,7 @@ class Poller:
         self.reporter = Reporter(duty.name, shared, on_change=self._wake.set)
         self._outbox = self.reporter.outbox
         self._stopping = False
+        self._is_starved = False
         self.last_claim_at = 0.0
         self.busy = 0
         """How many claims are to run, or run, and have not come to their verdict."""
@@ -64,12 +69,12 @@ class Poller:
 
     def slot_freed(self) -> None:
         """Take note that another type of the replica has given a slot back."""
-        if self._plan.next_at <= monotonic():
+        if self._is_starved or self._plan.next_at <= monotonic():
             self._wake.set()
 
-    def cancel(self, raw_id: bytes, why: Stop) -> None:
-        """Ask a run to stop."""
-        self.runner.stop(raw_id, why)
+    def cancel(self, raw_id: bytes, why: Stop, fence: int | None = None) -> None:
+        """Ask a run to stop; with `fence` only that of this claim."""
+        self.runner.stop(raw_id, why, fence)
 
     def begin_stop(self) -> None:
         """Claim nothing more, give back what has not started; runs and verdicts go on."""
@@ -102,7 +107,8 @@ class Poller:
     async def _wait(self) -> None:
         while not (self._outbox or self._may_claim() or self._unanswered or self.is_over()):
             until = self._early.confirm_at
-            if self._free() and not self._stopping:
+            self._is_starved = not self._free()
+            if not (self._is_starved or self._stopping):
                 until = min(until, self._plan.next_at)
             if until <= monotonic():
                 return
@@ -113,7 +119,9 @@ class Poller:
         return self._plan.want(self._shared.slots.free(self.duty.name))
 
     def _may_claim(self) -> bool:
-        return not self._stopping and self._plan.next_at <= monotonic() and self._free() > 0
+        if self._stopping or len(self._outbox) > _MOST_UNSTORED:
+            return False
+        return self._plan.next_at <= monotonic() and self._free() > 0
 
     async def _claim(self) -> None:
         request = self._request()
@@ -133,6 +141,14 @@ class Poller:
                 # Nothing was carried out: the verdicts wait in the outbox, the slots are free.
                 self._forget(request)
             raise
+        except BaseException:
+            self._was_sent = True  # as far as anybody knows
+            raise
+        if monotonic() - sent_at > self._shared.link.timeout_s:
+            # The loop was blocked, maybe for longer than the leases of this claim: asked again,
+            # the server answers what is still ours.
+            self._was_sent = True
+            return
         self._unanswered = None
         self._was_sent = False
         self._answered(request, answer, sent_at)
@@ -231,7 +247,8 @@ class Poller:
             if claim.start_ms <= now_ms:
                 self._start(claim)
             else:
-                at = server.monotonic_at(claim.start_ms)
+                # A server clock that was set back since the claim must not make it wait for that.
+                at = min(server.monotonic_at(claim.start_ms), monotonic() + EARLY_MS / 1000)
                 asyncio.get_running_loop().call_at(at, self._start, claim)
 
     def _start(self, claim: Claim) -> None:

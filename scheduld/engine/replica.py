@@ -210,14 +210,14 @@ class Replica:
         for poller in self.pollers.values():
             poller.slot_freed()
 
-    def _stop_run(self, name: str, raw_id: bytes, why: Stop) -> None:
+    def _stop_run(self, name: str, raw_id: bytes, why: Stop, fence: int | None = None) -> None:
         if name in self.pollers:
-            self.pollers[name].cancel(raw_id, why)
+            self.pollers[name].cancel(raw_id, why, fence)
 
-    def _stop_run_soon(self, name: str, raw_id: bytes, why: Stop) -> None:
+    def _stop_run_soon(self, name: str, raw_id: bytes, fence: int, why: Stop) -> None:
         # Called from the heartbeat's thread; the loop may be closed by then.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._stop_run, name, raw_id, why)
+            self._loop.call_soon_threadsafe(self._stop_run, name, raw_id, why, fence)
 
 
 def _phases(count: int) -> list[float]:

@@ -92,12 +92,16 @@ class Runner:
             if execution is None:
                 self._decide(claim, GivenBack(_AGAIN_MS))
             else:
+                # A pool may call it yet, when a thread of others is free: it must not run then.
+                execution.stopped = Stop.STOPPING
                 self._ended(execution, GivenBack(_AGAIN_MS))
+                execution.is_given_up = True
 
-    def stop(self, raw_id: bytes, why: Stop) -> None:
-        """Ask one run to stop, if it is here."""
-        if raw_id in self._running:
-            self._stop(self._running[raw_id], why)
+    def stop(self, raw_id: bytes, why: Stop, fence: int | None = None) -> None:
+        """Ask one run to stop, if it is here: that of `fence`, or the newest."""
+        execution = self._running.get(raw_id)
+        if execution is not None and fence in (None, execution.claim.fence):
+            self._stop(execution, why)
 
     def stop_all(self, why: Stop) -> None:
         """Ask all runs to stop."""
@@ -107,7 +111,7 @@ class Runner:
     def abandon(self) -> None:
         """Give back what does not stop, as the process is about to end; its end is not awaited."""
         delay_ms = _THREAD_RELEASE_MS if self.duty.isolation == "thread" else 0
-        for execution in list(self._running.values()):
+        for execution in [*self._running.values(), *self._replaced]:
             execution.is_given_up = True
             self._decide(execution.claim, GivenBack(delay_ms))
 
@@ -167,7 +171,7 @@ class Runner:
             del self._running[claim.raw_id]
         else:
             self._replaced.discard(execution)
-        if not (self._running or self._replaced):
+        if self._is_busy and not (self._running or self._replaced):
             self._is_busy = False
             self._pulse.ended(self._blocks_ms)
         if not execution.is_given_up:
@@ -175,7 +179,7 @@ class Runner:
 
     def _meaning(self, execution: Execution, ending: Ending) -> Ending:
         """Read an ending as what it is after the run was asked to stop."""
-        if execution.stopped is None:
+        if execution.stopped is None or not execution.has_begun:
             return ending
         if execution.stopped is Stop.TIMEOUT:
             return TimedOut(self.duty.kind.run_timeout_ms)
@@ -190,7 +194,7 @@ class Runner:
             result = self._verdict(claim, ending)
         except Exception as error:  # noqa: BLE001 - a run without a verdict would never end
             log.error("the end of a run could not be read", task=_ref(claim), error=repr(error))
-            result = Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE, _AGAIN_MS)
+            result = self._verdict(claim, Raised(error))
         if result.kind is not VerdictKind.DONE or _stdlib_log.isEnabledFor(logging.DEBUG):
             _tell(claim, result)
         self._on_verdict(result)

@@ -109,6 +109,7 @@ def add(
     caller: Caller, type_keys: TypeKeys, tasks: Sequence[NewTask], *, on_conflict: OnConflict
 ) -> Call[list[AddedTask]]:
     """Schedule tasks; at most MAX_IDS and MAX_BYTES a call."""
+    _check_size(tasks)
     rest: list[Arg] = []
     for task in tasks:
         at = "" if task.at_ms is None else task.at_ms
@@ -166,6 +167,7 @@ def claim(
             next_lease_end_ms=to_ms(next_end),
         )
 
+    _check_size(request.verdicts)
     verdicts = Verdicts(type_keys, request.verdicts)
 
     return caller.call(
@@ -194,6 +196,7 @@ def finish(
     caller: Caller, type_keys: TypeKeys, verdicts: Sequence[Verdict]
 ) -> Call[list[tuple[Verdict, Settled]]]:
     """Store the ends of runs; answers those that were refused."""
+    _check_size(verdicts)
     ends = Verdicts(type_keys, verdicts)
     return caller.call(
         "finish",
@@ -326,3 +329,9 @@ def _retention(kind: TaskType) -> dict[str, Arg]:
 
 def _pairs(pairs: Iterable[tuple[bytes, int]]) -> list[Arg]:
     return [part for pair in pairs for part in pair]
+
+
+def _check_size(items: Sequence[object]) -> None:
+    """Refuse what Lua could not unpack half way through a script."""
+    if len(items) > MAX_IDS:
+        raise ValueError(f"a call takes at most {MAX_IDS} tasks, not {len(items)}")

@@ -5,6 +5,7 @@ redis-py takes longer to import than all the rest of a client command takes to r
 
 from __future__ import annotations
 
+import os
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -82,7 +83,8 @@ def _plainly(parts: SplitResult, query: dict[str, str], timeout_s: float) -> Ope
     except BaseException:
         connection.close()
         raise
-    return connection, lambda: _close(connection)
+    owner = os.getpid()
+    return connection, lambda: _close(connection, owner)
 
 
 def _connected(parts: SplitResult, timeout_s: float) -> socket.socket:
@@ -116,9 +118,10 @@ def _greet(connection: socket.socket, commands: list[tuple[str, ...]]) -> None:
             raise reply
 
 
-def _close(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
+def _close(connection: socket.socket, owner: int) -> None:
+    if os.getpid() == owner:  # or a forked child would cut its parent's call
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
     connection.close()
 
 

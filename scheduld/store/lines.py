@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MORE = object()
 _BUFFER_BYTES = 64 * 1024
+_BLOCKED_S = 0.05
+"""A timer that is so late shows that the loop was blocked; what an answer then gets once more."""
 
 
 class Line(asyncio.BufferedProtocol):
@@ -47,6 +49,7 @@ class Line(asyncio.BufferedProtocol):
         )
         self._asked: deque[tuple[asyncio.Future[list[Any]], int, list[Any], float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._is_spared = False
         self._cause: BaseException | None = None
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._transport.set_protocol(self)
@@ -66,8 +69,8 @@ class Line(asyncio.BufferedProtocol):
             answer.set_exception(Interrupted(self._cause, sent=False))
             return answer
         self._asked.append((answer, count, [], deadline))
-        if self._timer is None:
-            self._timer = self._loop.call_at(deadline, self._look_at_clock)
+        if self._timer is None or deadline < self._timer.when():
+            self._look_again(deadline)
         self._transport.write(packed)
         return answer
 
@@ -91,10 +94,20 @@ class Line(asyncio.BufferedProtocol):
         if not self._asked:
             return
         deadline = self._asked[0][3]
-        if deadline <= self._loop.time():
-            self.drop(TimeoutError())
+        late_s = self._loop.time() - deadline
+        if late_s < 0:
+            self._look_again(deadline)
+        elif late_s > _BLOCKED_S and not self._is_spared:
+            # Not the server was slow but this loop: the rest of the answer may be here already.
+            self._is_spared = True
+            self._look_again(self._loop.time() + _BLOCKED_S)
         else:
-            self._timer = self._loop.call_at(deadline, self._look_at_clock)
+            self.drop(TimeoutError())
+
+    def _look_again(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._look_at_clock)
 
     # --- what the transport calls
 
@@ -123,6 +136,7 @@ class Line(asyncio.BufferedProtocol):
                 raise reply
             replies.append(reply)
         self._asked.popleft()
+        self._is_spared = False
         if not answer.done():
             answer.set_result(replies)
         return True
@@ -150,6 +164,7 @@ class Lines:
         self._open: set[Line] = set()
         self._opening = 0
         self._waiting: deque[asyncio.Future[Line | None]] = deque()
+        self._is_closed = False
         try:
             self._pool = redis.asyncio.ConnectionPool.from_url(
                 url, retry=Retry(NoBackoff(), 0), **options(timeout_s)
@@ -187,7 +202,7 @@ class Lines:
         try:
             line = await turn
         except BaseException:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not (turn.cancelled() or turn.exception()):
                 self._refuse(turn.result())
             raise
         return line or await self._opened()
@@ -233,6 +248,9 @@ class Lines:
 
     async def aclose(self) -> None:
         """Drop all lines, and wait until their sockets are closed."""
+        self._is_closed = True
+        while (turn := self._first_waiting()) is not None:
+            turn.set_exception(ConnectionError("the connections were closed"))
         ended = [line.ended for line in self._open]
         for line in list(self._open):
             line.drop()
@@ -247,7 +265,7 @@ class Lines:
 
     def _hand_on_room(self) -> None:
         """Let the first who waits open a line in the place of one that is gone."""
-        turn = self._first_waiting()
+        turn = None if self._is_closed else self._first_waiting()
         if turn is not None:
             self._opening += 1
             turn.set_result(None)

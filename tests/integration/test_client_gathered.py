@@ -285,3 +285,28 @@ def test_an_error_for_all_is_copied_whole(error: ScheduldError) -> None:
         error.message,
         error.hint,
     )
+
+
+@pytest.mark.parametrize("how", ["all gone", "closed"])
+async def test_nothing_is_sent_for_callers_who_have_gone(
+    valkey_server: RunningServer, how: str
+) -> None:
+    """While Redis is away the last of them leaves, or the client is closed: the add is given up."""
+    async with (
+        Proxy(valkey_server.url) as proxy,
+        AsyncClient(proxy.url, namespace=fresh_namespace(), wait_s=30) as client,
+    ):
+        await client.schedule("t", {"n": -1}, id="first", delay="1h", allow_unknown=True)
+        await proxy.become("refuse")
+        adds = [asyncio.create_task(client.schedule("t", {"n": n}, delay="1h")) for n in range(2)]
+        await until(lambda: client._gathering._sending, "joined")
+        if how == "closed":
+            await client.aclose()
+        else:
+            for add in adds:
+                add.cancel()
+        await asyncio.wait(adds)
+        assert all(add.cancelled() for add in adds)
+        await until(lambda: not client._gathering._sending, "given up")
+        await proxy.become("pass")
+        assert [task.id for task in await client.list("t")] == ["first"]

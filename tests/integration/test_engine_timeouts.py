@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from scheduld.engine.isolation import Execution, Stop, Threads
-from scheduld.model import Claim, RetryPolicy, State
+from scheduld.model import Claim, State
 from scheduld.policies.endings import GivenBack, Returned
 from tests.support.replicas import WITHIN_S, Site, until
 from tests.support.tasks import (
@@ -185,7 +185,7 @@ async def test_a_loop_blocked_beyond_run_timeout_loses_its_leases(
 
 
 async def test_runs_that_were_cancelled_before_they_began_end_at_run_timeout(site: Site) -> None:
-    """A handler that cancels every task of the loop costs its neighbours time, not their slots."""
+    """A handler that cancels every task of the loop costs its neighbours time, and no attempt."""
     ran: list[int] = []
     others = asyncio.all_tasks()
 
@@ -198,8 +198,7 @@ async def test_runs_that_were_cancelled_before_they_began_end_at_run_timeout(sit
 
     for number in range(8):
         await site.add("a", {"n": number})
-    retry = RetryPolicy(attempts=3, delays_ms=(1,))
-    await site.start(duty("a", rude, run_timeout_ms=200, retry=retry, concurrency=8))
+    await site.start(duty("a", rude, run_timeout_ms=200, retry=ONE_ATTEMPT, concurrency=8))
     await until(lambda: len(ran) == 8, "all have run")
     assert sorted(ran) == list(range(8))
 
@@ -226,3 +225,46 @@ async def test_what_waits_for_a_thread_does_not_run_after_it_was_stopped() -> No
     assert called == [1]
     assert [type(ending) for ending in over] == [Returned, GivenBack]
     threads.close()
+
+
+async def test_a_thread_that_cannot_be_made_ends_its_run_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool keeps what it could not begin: when a thread is free, it must not run then."""
+    journal = Journal()
+    member = await site.start(duty("a", journal.threaded(block), concurrency=3))
+    await site.ended("a", await site.add("a", {"s": 0}))
+    start = threading.Thread.start
+    refused: list[threading.Thread] = []
+
+    def refuse_one(thread: threading.Thread) -> None:
+        if not refused:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    first = await site.add("a", {"s": 0.1})
+    await until(lambda: len(journal.ids) == 2, "the one thread is busy")
+    monkeypatch.setattr(threading.Thread, "start", refuse_one)
+    second = await site.add("a", {"s": 0})
+    await until(lambda: refused, "refused")
+    tasks = [await site.ended("a", task_id) for task_id in (first, second)]
+    assert [task.releases for task in tasks] == [0, 1]
+    assert sorted(journal.ids[1:]) == sorted([first, second])
+    poller = member.poller("a")
+    assert (poller.busy, poller._shared.slots.used("a")) == (0, 0)
+
+
+async def test_a_lost_lease_stops_only_the_run_it_was_of(site: Site) -> None:
+    """The news may come after the task was claimed again, here: that run is healthy."""
+    journal, gate = Journal(), Gate()
+    member = await site.start(duty("a", journal.inline(gate.inline)))
+    task_id = await site.add("a")
+    await until(lambda: journal.ids, "it runs")
+    fence = (await site.task("a", task_id)).fence
+    assert fence is not None
+    member.poller("a").cancel(task_id.encode(), Stop.LOST, fence - 1)
+    gate.open()
+    task = await site.ended("a", task_id)
+    assert (task.state, task.releases) == (State.DONE, 0)
+    assert journal.ids == [task_id]

@@ -9,6 +9,7 @@ import pytest
 from scheduld.model import Keep
 from scheduld.store.answers import Added, Renewed, Settled
 from scheduld.store.calls import EARLY_MS, NewTask
+from scheduld.store.synclink import SyncLink
 from tests.support.store import LEASE, NOW, Store, verdict
 from tests.support.store import any_store as any_store
 
@@ -222,3 +223,51 @@ def test_renewals_of_a_batch_are_apart(store: Store) -> None:
     assert store.renew(*claims) == [held, Renewed.CANCELLED, lost, lost, held]
     assert store.read("t004").lease_end_ms == store.time + LEASE
     assert store.renew() == []
+
+
+@pytest.mark.parametrize("field", ["due", "token", "owner", None])
+def test_a_cancelled_run_of_an_odd_hash_is_cancelled(store: Store, field: str | None) -> None:
+    """However many fields its hash has: the fields of a plain run are not only counted."""
+    if field is None:
+        store.add("x")
+    else:
+        store.redis.hset(store.task_key("x"), field, "7")
+        store.redis.zadd(store.type.due, {"x": NOW - 1})
+    claim = store.take("x")
+    store.redis.hdel(store.task_key("x"), "payload")
+    store.cancel("x")
+    assert store.finish(claim) is Settled.STORED
+    assert store.state("x") == "cancelled"
+
+
+def test_a_prune_does_not_end_the_wait_for_a_hash(store: Store) -> None:
+    """An ended id that is scheduled again, before its hash comes: it does not run without it."""
+    store.add("x")
+    store.finish(store.take("x"))
+    store.redis.delete(store.task_key("x"))
+    store.redis.zadd(store.type.due, {"x": NOW})
+    assert store.claim().claims == []
+    store.prune(NONE)
+    store.redis.hset(store.task_key("x"), "payload", '{"late":1}')
+    store.pass_ms(300)
+    assert [claim.payload for claim in store.claim().claims] == [b'{"late":1}']
+
+
+def test_a_claim_needs_no_leave_to_look_into_encodings(store: Store) -> None:
+    """A user who may not call OBJECT loses nothing."""
+    ids = [f"t{number}" for number in range(20)]
+    for task_id in ids:
+        store.add(task_id)
+    user = f"user-{store.namespace}"
+    store.redis.execute_command(  # type: ignore[no-untyped-call]
+        "ACL", "SETUSER", user, "on", "nopass", "~*", "&*", "+@all", "-object"
+    )
+    link = SyncLink(store.server.url, max_connections=1)
+    try:
+        link.commands(("AUTH", user, "any"))
+        answer = link.run(store.claim_call(20))
+    finally:
+        link.close()
+        store.redis.acl_deluser(user)
+    assert sorted(claim.id for claim in answer.claims) == sorted(ids)
+    assert store.redis.zcard(store.type.leased) == 20

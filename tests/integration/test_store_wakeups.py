@@ -145,3 +145,21 @@ def test_a_wake_up_that_is_not_allowed_fails_no_call(store: Store) -> None:
     finally:
         link.close()
         store.link.commands(("ACL", "DELUSER", user))
+
+
+def test_the_earliest_that_is_left_is_told(store: Store, ear: Ear) -> None:
+    """Not only if it is what the call put in first: that may have left again within it."""
+    tasks = [NewTask(b"x", b"{}", "", NOW + in_ms) for in_ms in (100, 500)]
+    store.add_all(tasks, "replace")
+    assert ear.heard() == [f"job {NOW + 500}"]
+
+
+def test_what_a_claim_gives_back_and_does_not_take_is_told(store: Store, ear: Ear) -> None:
+    """Others may have free slots for the rest of what a dead replica held, or for a retry."""
+    for number in range(3):
+        store.add(f"t{number}", NOW - 100 + number)
+    store.claim(3, node="dead")
+    store.pass_ms(LEASE + 1)
+    ear.heard()
+    assert len(store.claim(1, bound_ms=store.time).claims) == 1
+    assert ear.heard() == [f"job {NOW - 99}"]

@@ -16,19 +16,19 @@
 -- @include type events state meet
 local on_conflict, count = ARGV[7], tonumber(ARGV[8])
 
-local ids, times, scores, known, is_twice, is_made = {}, {}, {}, {}, false, count > 0
+local ids, times, scores, known, is_twice = {}, {}, {}, {}, false
 for index = 1, count do
   local from = 3 + index * 5
   local id, at, delay = ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]
   local time = at ~= '' and tonumber(at) or now + tonumber(delay)
-  is_twice, is_made = is_twice or known[id], is_made and ARGV[from + 5] == id
+  is_twice = is_twice or known[id]
   known[id], ids[index], times[index] = true, id, time
   scores[index * 2 - 1], scores[index * 2] = at ~= '' and at or int(time), id
 end
 
 -- These looks are also the guard against wrong types of keys (include/guard.lua).
 local function is_any_in(index)
-  if redis.call('ZCARD', index) == 0 or count == 0 then
+  if count ~= 1 and (redis.call('ZCARD', index) == 0 or count == 0) then
     return false
   end
   for _, score in ipairs(redis.call('ZMSCORE', index, unpack(ids))) do
@@ -38,21 +38,14 @@ local function is_any_in(index)
   end
   return false
 end
-local is_known
-if is_made then
-  -- Ids that were made for this add are in no index without a hash (below).
-  redis.call('ZCARD', due)
-else
-  local in_due, in_leased = is_any_in(due), is_any_in(leased)
-  local in_done, in_dead = is_any_in(done), is_any_in(dead)
-  is_known = in_due or in_leased or in_done or in_dead
-end
+local in_due, in_leased = is_any_in(due), is_any_in(leased)
+local in_done, in_dead = is_any_in(done), is_any_in(dead)
 redis.call('HLEN', meta)
 redis.call('XLEN', events)
 
 -- Most calls bring ids that were never seen: these need no closer look, one by one.
 local rows = {}
-if count > 0 and not (is_twice or is_known)
+if count > 0 and not (is_twice or in_due or in_leased or in_done or in_dead)
   and redis.call('EXISTS', unpack(KEYS, 7, 6 + count)) == 0 then
   for index, id in ipairs(ids) do
     local from = 3 + index * 5

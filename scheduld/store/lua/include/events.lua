@@ -55,9 +55,10 @@ local function write_events()
     redis.call('XADD', events, 'MAXLEN', '~', '10000', '*', unpack(entry))
   end
   if lowered then
-    local at = int(lowered)
-    if redis.call('ZCOUNT', due, '-inf', '(' .. at) == 0 and redis.call('ZCOUNT', due, at, at) > 0 then
-      redis.pcall('PUBLISH', wake, type_name .. ' ' .. at)
+    -- What was put in first may have left again in this call: the earliest that is left counts.
+    local first = redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2]
+    if first and tonumber(first) >= tonumber(int(lowered)) then
+      redis.pcall('PUBLISH', wake, type_name .. ' ' .. int(tonumber(first)))
     end
   end
 end

@@ -2,10 +2,10 @@
 -- without anything of the old one. Only the index told them apart.
 local function begin_anew(id)
   local key = prefix .. id
-  local payload = redis.pcall('HGET', key, 'payload')
-  local is_foreign = type(payload) == 'table'
-  if not is_foreign and redis.call('DEL', key) == 1 then
-    redis.call('HSET', key, 'payload', payload or '{}')
+  local task = redis.pcall('HMGET', key, 'payload', 'seen')
+  -- seen without payload: a claim waits for the hash that may follow its ZADD.
+  if not task.err and (task[1] or not task[2]) and redis.call('DEL', key) == 1 then
+    redis.call('HSET', key, 'payload', task[1] or '{}')
   end
 end
 

@@ -9,7 +9,11 @@ local function is_plain(key, fence)
     local more = redis.call('HMGET', key, 'token', 'started')
     size = size - (more[1] and 1 or 0) - (more[2] and 1 or 0)
   end
-  return size == 4 and redis.call('HGET', key, 'fence') == fence
+  if size ~= 4 then
+    return false
+  end
+  local task = redis.call('HMGET', key, 'fence', 'cancel')
+  return task[1] == fence and not task[2]
 end
 
 -- Of those that are not held, some are done already, or stand in the call twice. Answers the

@@ -73,7 +73,7 @@ end
 -- Up to 128 entries make a listpack, which is read from end to end for each id of each batch.
 -- A member that is longer than 64 bytes turns it into a skiplist for as long as it has entries.
 local function make_skiplist(lease_end, id)
-  if redis.call('OBJECT', 'ENCODING', leased) ~= 'skiplist' then
+  if redis.pcall('OBJECT', 'ENCODING', leased) ~= 'skiplist' then
     local long = string.rep('-', 65)
     redis.call('ZADD', leased, lease_end, id)
     if redis.call('ZADD', leased, 'NX', lease_end, long) == 1 then
