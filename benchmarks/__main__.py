@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     run = actions.add_parser("run", help="run cases; figures go to a file as JSON lines")
     run.add_argument("--cases", type=_listed, default=list(CASES), help=", ".join(CASES))
     run.add_argument("--peers", type=_listed, default=[], help="PEER or PEER:VARIANT, ...")
-    run.add_argument("--rounds", type=int, default=3)
+    run.add_argument("--rounds", type=_rounds, default=3)
     run.add_argument("--out", type=Path, help="JSON lines; default: none are kept")
     run.add_argument(
         "--smoke",
@@ -52,13 +52,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _rounds(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on, not {text!r}")
+    return int(text)
+
+
 def _listed(text: str) -> list[str]:
     return [part for part in text.split(",") if part]
 
 
 def _install(options: argparse.Namespace) -> int:
+    known = contenders.peers()
+    if unknown := sorted(set(options.peer) - set(known)):
+        _tell(f"no such peer: {', '.join(unknown)}; there are {', '.join(known)}")
+        return 2
     failed = []
-    for name in options.peer or contenders.peers():
+    for name in options.peer or known:
         _tell(f"installing {name}")
         try:
             contenders.install(name)
@@ -87,9 +97,17 @@ def _run(options: argparse.Namespace) -> int:
             met.append(contenders.meet(name))
         except DriverFailed as error:
             _tell(f"{name} is left out: {error}")
+    have = {f"{contender.name}:{variant}" for contender in met for variant in contender.variants}
+    if unknown := [name for name in only if ":" in name and name not in have]:
+        _tell(f"no such variant: {', '.join(unknown)}; there are {', '.join(sorted(have))}")
+        return 2
     with ExitStack() as stack:
         out = options.out or Path("/dev/null")
-        writer = Writer(stack.enter_context(out.open("w", encoding="utf-8")))
+        try:
+            writer = Writer(stack.enter_context(out.open("w", encoding="utf-8")))
+        except OSError as error:
+            _tell(f"{out} cannot be written: {error.strerror}")
+            return 2
         runner = Runner(met, SMOKE if options.smoke else Sizes(), writer, _tell)
         runner.run(options.cases, only, 1 if options.smoke else options.rounds)
     for failure in runner.failures:
@@ -98,8 +116,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    with options.file.open(encoding="utf-8") as lines:
-        print(render(read(lines), brief=options.brief), end="")  # noqa: T201
+    try:
+        with options.file.open(encoding="utf-8") as lines:
+            text = render(read(lines), brief=options.brief)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _tell(f"{options.file} is no file of a run: {error}")
+        return 2
+    print(text, end="")  # noqa: T201
     return 0
 
 
