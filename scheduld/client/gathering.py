@@ -19,7 +19,22 @@ if TYPE_CHECKING:
     from scheduld.client.sending import Add
     from scheduld.model import Task
 
-    Joined = list[tuple[Pending, asyncio.Future[Task]]]
+
+class Joined:
+    """Adds that are sent as one call, each with where its caller waits; `sending` carries it."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[Pending, asyncio.Future[Task]]] = []
+        self.sending: asyncio.Task[None] | None = None
+
+    async def wait(self, answer: asyncio.Future[Task]) -> Task:
+        """Wait for one answer. The last caller who goes away gives the call up."""
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if self.sending is not None and all(other.done() for _, other in self.pairs):
+                self.sending.cancel()
+            raise
 
 
 class Gathering:
@@ -59,16 +74,11 @@ class Gathering:
 
     async def _join(self, joined: Joined, task: Pending) -> Task:
         answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
-        joined.append((task, answer))
-        return await answer
-
-    def _has_gone(self, joined: Joined, sending: asyncio.Task[None]) -> None:
-        """Give a call up when the last of its callers has gone."""
-        if all(answer.done() for _, answer in joined):
-            sending.cancel()
+        joined.pairs.append((task, answer))
+        return await joined.wait(answer)
 
     async def _lead(self, how: Add, task: Pending) -> Task:
-        joined: Joined = []
+        joined = Joined()
         self._open[how] = joined
         try:
             await asyncio.sleep(0)
@@ -76,34 +86,28 @@ class Gathering:
             # Cancelled in this very turn: nothing of it was sent, the others go on.
             self._close(how, joined)
             raise
-        if not joined:
+        if not joined.pairs:
             del self._open[how]
             return await self._alone(how, task)
         answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
-        joined.insert(0, (task, answer))
+        joined.pairs.insert(0, (task, answer))
         self._close(how, joined)
-        return await answer
+        return await joined.wait(answer)
 
     def _close(self, how: Add, joined: Joined) -> None:
         del self._open[how]
-        if joined:
+        if joined.pairs:
             # A task of its own: a caller who is cancelled must not take the others with him.
-            sending = asyncio.get_running_loop().create_task(self._carry(how, joined))
-            self._sending.add(sending)
-            sending.add_done_callback(self._sending.discard)
-            for _, answer in joined:
-                if answer.cancelled():
-                    continue
-                answer.add_done_callback(
-                    lambda done: self._has_gone(joined, sending) if done.cancelled() else None
-                )
+            joined.sending = asyncio.get_running_loop().create_task(self._carry(how, joined))
+            self._sending.add(joined.sending)
+            joined.sending.add_done_callback(self._sending.discard)
 
     async def _carry(self, how: Add, joined: Joined) -> None:
-        joined = [pair for pair in joined if not pair[1].done()]
-        addition = Addition([task for task, _ in joined])
+        waiting = [pair for pair in joined.pairs if not pair[1].done()]
+        addition = Addition([task for task, _ in waiting])
         error: BaseException = asyncio.CancelledError()
         try:
-            if joined:
+            if waiting:
                 await self._send(how, addition)
         except ScheduldError as refusal:
             error = refusal
@@ -111,7 +115,7 @@ class Gathering:
             error = fault
             raise
         finally:
-            for (task, answer), result in zip(joined, addition.results, strict=True):
+            for (task, answer), result in zip(waiting, addition.results, strict=True):
                 _settle(answer, _own(error, task) if result is None else result)
 
 
