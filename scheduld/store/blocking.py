@@ -1,7 +1,7 @@
 """Blocking connections, lent to one thread at a time: bytes out, whole answers back.
 
-redis-py opens a connection (TLS, password, database); what is said over it then goes straight
-to its socket. redis-py's own writing, reading and lending cost more than the call itself.
+`dial` opens a connection; what is said over it goes straight to its socket. redis-py's own
+writing, reading and lending cost more than the call itself.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from scheduld.store.calls import Caller, NewTask
 from scheduld.store.keys import Keys
 from scheduld.store.link import AsyncLink
 from scheduld.store.synclink import SyncLink
+from scheduld.store.trouble import Interrupted
 from tests.integration.test_client import fresh_namespace
 from tests.support.proxy import Proxy
 from tests.support.replicas import until
@@ -92,7 +93,10 @@ async def test_a_turn_that_never_comes_is_unreachable(valkey_server: RunningServ
         await link.commands(("PING",))
         await proxy.become("blackhole")
         first = asyncio.create_task(link.commands(("SET", "x", "1"), writes=True))
-        await asyncio.sleep(0.2)
+        await until(lambda: not link._lines._idle, "the only connection is lent")
+        with pytest.raises(Interrupted) as stop:
+            await link._lines.lend(asyncio.get_running_loop().time() + 0.05)
+        assert not stop.value.sent
         with pytest.raises(OutcomeUnknown):
             await first
         await proxy.become("refuse")
@@ -134,12 +138,15 @@ async def test_a_cancelled_exchange_drops_its_connection(valkey_server: RunningS
         await link.aclose()
 
 
-async def test_the_deadline_of_each_exchange_holds(valkey_server: RunningServer) -> None:
-    """Also of one that begins while the timer of an earlier one runs."""
+@pytest.mark.parametrize("earlier_s", [0.1, 30.0])
+async def test_the_deadline_of_each_exchange_holds(
+    valkey_server: RunningServer, earlier_s: float
+) -> None:
+    """Also of one that begins while the timer of an earlier one runs, shorter or longer."""
     async with Proxy(valkey_server.url) as proxy:
-        link = AsyncLink(proxy.url, timeout_s=0.5)
+        link = AsyncLink(proxy.url, timeout_s=earlier_s)
         await link.commands(("PING",))
-        await asyncio.sleep(0.3)
+        link.timeout_s = 0.5
         await proxy.become("blackhole")
         began = time.monotonic()
         with pytest.raises(OutcomeUnknown):
@@ -178,8 +185,9 @@ async def test_a_server_that_hangs_up_is_noticed_while_idle() -> None:
             line._transport.write(b"QUIT\r\n")
         for quiet in blocking._lines._idle:
             quiet._socket.sendall(b"QUIT\r\n")
+        idle = blocking._lines._idle
+        await until(lambda: not any(line.is_quiet() for line in idle), "the end has come")
         await until(lambda: not link._lines._open, "the end was heard")
-        await asyncio.sleep(0.1)
         assert await link.commands(("PING",), writes=True) == [b"OK"]
         assert await asyncio.to_thread(lambda: blocking.commands(("PING",), writes=True)) == [b"OK"]
         blocking.close()
