@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OnConflict = Literal["error", "keep", "replace"]
-Isolation = Literal["inline", "thread"]
+Isolation = Literal["inline", "thread", "process"]
+Durable = Literal["memory", "disk", "replica"]
 Backoff = Literal["exponential", "quadratic", "fixed", "list"]
 
 
@@ -53,6 +54,14 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `count` starts in any `period_ms`."""
+
+    count: int
+    period_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskType:
     """One `[types.NAME]` entry, complete: every default is filled in."""
 
@@ -63,9 +72,25 @@ class TaskType:
     empty_poll_timeout_ms: int = 10_000
     run_timeout_ms: int = 60_000
     concurrency: int | None = None
-    """Runs at once per replica; `None`: 100 inline, 10 in threads."""
+    """Runs at once per replica; `None`: 100 inline, 10 in threads, one a core in processes."""
     isolation: Isolation | None = None
     """`None`: inline for `async def`, thread for `def`."""
+    max_memory: int | None = None
+    """Bytes of address space of a run in a process."""
+    max_cpu_ms: int | None = None
+    """Processor time of a run in a process."""
+    max_files: int | None = None
+    """File descriptors of a run in a process."""
+    recycle_after: int = 1_000
+    """Runs of a worker process before a new one takes its place."""
+    max_running: int | None = None
+    """Runs at once across all replicas."""
+    rate_limit: Rate | None = None
+    """Starts across all replicas."""
+    max_running_per_key: int | None = None
+    """Runs at once of the tasks of one key, across all replicas."""
+    rate_limit_per_key: Rate | None = None
+    """Starts of the tasks of one key, across all replicas."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     max_interruptions: int = 3
     keep_done: Keep = Keep(count=1_000, age_ms=86_400_000)

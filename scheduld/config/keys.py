@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TYPE = "types.NAME"
 RETRY = "types.NAME.retry"
 TABLES: dict[str, tuple[str, ...]] = {
-    "": ("scheduld", "embedded", "types"),
+    "": ("scheduld", "embedded", "log", "types"),
     "scheduld": (
         "redis_url",
         "redis_timeout",
@@ -27,8 +27,10 @@ TABLES: dict[str, tuple[str, ...]] = {
         "lease",
         "shutdown_grace",
         "max_payload",
+        "durable",
     ),
     "embedded": ("appendfsync",),
+    "log": ("format", "level", "mask"),
     TYPE: (
         "handler",
         "poll_timeout",
@@ -37,6 +39,14 @@ TABLES: dict[str, tuple[str, ...]] = {
         "run_timeout",
         "concurrency",
         "isolation",
+        "max_memory",
+        "max_cpu",
+        "max_files",
+        "recycle_after",
+        "max_running",
+        "rate_limit",
+        "max_running_per_key",
+        "rate_limit_per_key",
         "retry",
         "max_interruptions",
         "keep_done",
@@ -51,7 +61,6 @@ TABLES: dict[str, tuple[str, ...]] = {
 """Keys of each table; `NAME` stands for the name of a task type, "" for the top of the file."""
 _LATER = {
     "": ("schedules",),
-    "scheduld": ("durable",),
     TYPE: ("reschedule_if", "reschedule_timeout"),
 }
 

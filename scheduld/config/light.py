@@ -27,6 +27,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "state_dir": values.STATE_DIR,
     "lease": values.LEASE,
     "max_payload": values.MAX_PAYLOAD,
+    "durable": values.DURABLE,
 }
 
 
@@ -60,6 +61,7 @@ def client_settings(
         state_dir=given.get("state_dir") or values.default_state_dir(env),
         lease_ms=given.get("lease", DEFAULTS.lease_ms),
         max_payload=given.get("max_payload", DEFAULTS.max_payload),
+        durable=given.get("durable", DEFAULTS.durable),
         appendfsync=embedded.get("appendfsync", DEFAULTS.appendfsync),
         notes=opening.source.notes,
         type_names=_type_names(opening.source),

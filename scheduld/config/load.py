@@ -7,12 +7,14 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from scheduld.config.core_tables import EmbeddedTable, LogTable, ScheduldTable
 from scheduld.config.faults import BadValue, wrong_type
 from scheduld.config.keys import TYPE
-from scheduld.config.model import EmbeddedTable, ScheduldTable, TypeTable, check, type_conflicts
 from scheduld.config.opening import begin
 from scheduld.config.settings import DEFAULTS, Config
 from scheduld.config.source import read, search
+from scheduld.config.table import check
+from scheduld.config.type_tables import TypeTable, type_conflicts
 from scheduld.config.values import TYPE_NAME, default_state_dir, redis_timeout_ms
 
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scheduld.config.faults import KeyPath
-    from scheduld.config.model import Checked, Table
     from scheduld.config.report import Report
+    from scheduld.config.table import Checked, Table
     from scheduld.model import TaskType
 
 T = TypeVar("T", bound="Table")
@@ -46,6 +48,15 @@ def load(
     report = opening.report
     core = _checked(report, "scheduld", check(ScheduldTable, "scheduld", opening.scheduld))
     embedded = _checked(report, "embedded", check(EmbeddedTable, "embedded", opening.embedded))
+    log = _checked(
+        report,
+        "log",
+        check(
+            LogTable,
+            "log",
+            opening.report.filled(opening.report.table(opening.source.data, "log"), ("log",)),
+        ),
+    )
     tables = report.table(opening.source.data, "types")
     timeout_ms = _core_conflicts(report, core, len(tables))
     types = [_task_type(report, name, tables[name], check_handlers) for name in tables]
@@ -60,7 +71,9 @@ def load(
         state_dir=scheduld.state_dir or default_state_dir(env),
         lease_ms=scheduld.lease,
         max_payload=scheduld.max_payload,
+        durable=scheduld.durable,
         appendfsync=(embedded.table or EmbeddedTable()).appendfsync,
+        log=(log.table or LogTable()).settings(),
         notes=opening.source.notes,
         concurrency=scheduld.concurrency,
         shutdown_grace_ms=scheduld.shutdown_grace,

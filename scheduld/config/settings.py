@@ -16,9 +16,11 @@ from scheduld.payload import DEFAULT_MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduld.model import TaskType
+    from scheduld.model import Durable, TaskType
 
 Appendfsync = Literal["everysec", "always"]
+LogFormat = Literal["auto", "text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 LEASE_PER_TIMEOUT = 6
 """A call to Redis may take at most this part of a lease, or renewal comes too late."""
@@ -41,6 +43,8 @@ class Settings:
     lease_ms: int = 30_000
     max_payload: int = DEFAULT_MAX_BYTES
     """Largest payload, in bytes."""
+    durable: Durable = "memory"
+    """Where a task must be stored before its add is answered."""
     appendfsync: Appendfsync = "everysec"
     notes: tuple[str, ...] = ()
 
@@ -68,12 +72,22 @@ class ClientSettings(Settings):
         return _shown(self, type_names=self.type_names and sorted(self.type_names))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """How the daemon logs. `mask` names keys whose values are never written, at any depth."""
+
+    format: LogFormat = "auto"
+    level: LogLevel = "info"
+    mask: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Config(Settings):
     """A whole config file, valid and with every default filled in."""
 
     concurrency: int = 100
     shutdown_grace_ms: int = 30_000
+    log: LogSettings = field(default_factory=LogSettings)
     types: Mapping[str, TaskType] = field(default_factory=lambda: MappingProxyType({}))
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ from scheduld.config.settings import LEASE_PER_TIMEOUT
 from scheduld.config.url import parse_redis_url
 from scheduld.duration import UNITS_MS, format_ms, parse_duration_ms
 from scheduld.errors import InvalidInput
+from scheduld.model import Rate
 from scheduld.names import check_name
 
 if TYPE_CHECKING:
@@ -27,14 +28,20 @@ if TYPE_CHECKING:
 HOUR = UNITS_MS["h"]
 DAY = UNITS_MS["d"]
 LONGEST = 3_650 * DAY
+MB = 1024**2
+GB = 1024**3
 _DURATION_HINT = 'use a duration such as "500ms", "10s" or "1h30m", or a number of seconds'
-_UNITS = {"": 1, "B": 1, "KB": 1024, "MB": 1024 * 1024}
-_SIZE = re.compile(r"(\d{1,12})(B|KB|MB|)", re.ASCII)
+_UNITS = {"": 1, "B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
+_RATE = re.compile(r"\s*(\d{1,9})\s*/\s*(\w{1,40})\s*", re.ASCII)
+_RATE_HINT = 'a number of starts and a period: "100/m", "5/10s"'
+MOST_STARTS = 100_000
+"""The newest starts of a rate are kept, one by one."""
+_SIZE = re.compile(r"(\d{1,12})(B|KB|MB|GB|)", re.ASCII)
 
 
 def show_bytes(value: int) -> str:
     """Write a number of bytes as the one unit that fits: 2048 is `2KB`."""
-    unit = next(unit for unit in ("MB", "KB", "B") if value % _UNITS[unit] == 0)
+    unit = next(unit for unit in ("GB", "MB", "KB", "B") if value % _UNITS[unit] == 0)
     return f"{value // _UNITS[unit]}{unit}"
 
 
@@ -124,10 +131,9 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words; `later` are words of the design that this version does not know."""
+    """One of a few words."""
 
     words: tuple[str, ...]
-    later: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -138,8 +144,6 @@ class Choice:
         """Return the word."""
         if not isinstance(value, str):
             raise wrong_type(self.kind, value)
-        if value in self.later:
-            raise BadValue(f'"{value}" is not in this version', hint=f"use {self.kind}")
         if value not in self.words:
             raise BadValue(f"must be {self.kind}")
         return value
@@ -183,6 +187,42 @@ class Text:
         if not value.strip():
             raise BadValue("is empty")
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A list of texts, none of them empty."""
+
+    kind = "array of texts"
+
+    def __call__(self, value: object) -> tuple[str, ...]:
+        """Return the texts."""
+        if not isinstance(value, list):
+            raise wrong_type("an array of texts", value)
+        return tuple(Text()(item) for item in value)
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """So many starts in a period: "100/m", "5/10s"."""
+
+    kind = 'rate, such as "100/m" or "5/10s"'
+
+    def __call__(self, value: object) -> Rate:
+        """Return the rate."""
+        if not isinstance(value, str):
+            raise wrong_type("a rate", value)
+        match = _RATE.fullmatch(value)
+        if not match:
+            raise BadValue("is no rate", hint=_RATE_HINT)
+        count, period = Whole(1, MOST_STARTS)(int(match[1])), match[2]
+        if not period[0].isdigit():
+            period = f"1{period}"
+        try:
+            period_ms = Duration(1, DAY)(period)
+        except BadValue as exc:
+            raise BadValue(f"has a period that {exc}", hint=_RATE_HINT) from None
+        return Rate(count, period_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,4 +326,5 @@ ZONE = Zone()
 STATE_DIR = Folder()
 LEASE = Duration(500, DAY)
 MAX_PAYLOAD = Size(2, 4 * 1024 * 1024)
+DURABLE = Choice(("memory", "disk", "replica"))
 APPENDFSYNC = Choice(("everysec", "always"))

@@ -43,10 +43,18 @@ MUTATIONS = [
     ("[sms]\nhandler = 'x'", "[scheduld]", "sms", "did you mean [types.sms]?"),
     # not yet
     ("[schedules.a]\ntype = 'b'", "[scheduld]", "schedules", "not in this version"),
-    ('durable = "disk"', SCHEDULD, "scheduld.durable", "not in this version"),
+    ('durable = "both"', SCHEDULD, "scheduld.durable", '"memory" or "disk" or "replica"'),
+    ("[log]\nformat = 'xml'", "[scheduld]", "log.format", '"auto" or "text" or "json"'),
+    ("[log]\nmask = 'password'", "[scheduld]", "log.mask", "an array of texts"),
+    ("[log]\nmask = ['']", "[scheduld]", "log.mask", "is empty"),
     ('reschedule_if = "a:b"', TYPE, "types.email.reschedule_if", "not in this version"),
     ('reschedule_timeout = "1s"', TYPE, "types.email.reschedule_timeout", "not in this version"),
-    ('isolation = "process"', TYPE, "types.email.isolation", "not in this version"),
+    ('isolation = "fork"', TYPE, "types.email.isolation", '"inline" or "thread" or "process"'),
+    ('max_memory = "512MB"', TYPE, "types.email.max_memory", 'isolation = "process"'),
+    ("rate_limit = 100", TYPE, "types.email.rate_limit", "a rate"),
+    ('rate_limit = "100"', TYPE, "types.email.rate_limit", "is no rate"),
+    ('rate_limit = "100/y"', TYPE, "types.email.rate_limit", "period"),
+    ('rate_limit_per_key = "0/m"', TYPE, "types.email.rate_limit_per_key", "1 to 100000"),
     # of another type
     ('concurrency = "5"', TYPE, "types.email.concurrency", "a whole number, not a text"),
     ("concurrency = true", TYPE, "types.email.concurrency", "a whole number, not a boolean"),
@@ -147,7 +155,11 @@ def test_each_mistake_is_told(
 
 @pytest.mark.parametrize(
     ("line", "before", "path", "words"),
-    [row for row in MUTATIONS if not row[2].startswith("types") and "concurrency" not in row[2]],
+    [
+        row
+        for row in MUTATIONS
+        if not row[2].startswith(("types", "log")) and "concurrency" not in row[2]
+    ],
 )
 def test_clients_see_the_same(
     tmp_path: Path, line: str, before: str, path: str, words: str
