@@ -19,7 +19,7 @@ from scheduld.errors import (
 )
 from scheduld.model import State, Task
 from scheduld.names import check_id, is_name, printable
-from scheduld.store import calls
+from scheduld.store import usercalls
 from scheduld.store.answers import to_ms
 from scheduld.store.calls import Call
 from scheduld.store.keys import TypeKeys, encode_id
@@ -148,7 +148,7 @@ def list_tasks(
 
 def cancel(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Cancel a task, or ask its run to stop; raises NotFound or Conflict."""
-    call = calls.cancel(scope.caller, scope.type(type_name), encode_id(task_id))
+    call = usercalls.cancel(scope.caller, scope.type(type_name), encode_id(task_id))
     (decision,) = yield [call]
     if isinstance(decision, ScheduldError):
         raise decision
@@ -159,10 +159,8 @@ def cancel(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
 
 def requeue(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Schedule an ended task again, due now; raises NotFound or Conflict."""
-    call = calls.requeue(scope.caller, scope.type(type_name), encode_id(task_id))
-    (decision,) = yield [call]
-    if isinstance(decision, ScheduldError):
-        raise decision
+    call = usercalls.requeue(scope.caller, scope.type(type_name), [encode_id(task_id)])
+    (decision,) = yield call
     if decision.code == _REFUSED:
         raise _refused(type_name, task_id, decision.state, "requeued", "it has not ended")
     return (yield from get(scope, type_name, task_id))
@@ -229,7 +227,7 @@ def _type_stats(name: str, replies: list[Any]) -> TypeStats:
 
 def read_tasks(scope: Scope, type_name: str, raw_ids: list[bytes]) -> Verb[list[Task]]:
     """Read the tasks that there are among some ids, at most READ_AT_ONCE."""
-    (rows,) = yield [calls.read(scope.caller, scope.type(type_name), raw_ids)]
+    (rows,) = yield [usercalls.read(scope.caller, scope.type(type_name), raw_ids)]
     if isinstance(rows, ScheduldError):
         raise rows
     tasks = (to_task(type_name, row) for row in rows)

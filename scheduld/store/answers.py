@@ -90,10 +90,33 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Answer of cancel and requeue: 1 done, 2 asked to stop, 3 refused by `state`."""
+    """Answer of cancel, run_now and requeue: 1 done, 2 asked to stop, 3 refused by `state`."""
 
     code: int
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Answer of an edit: 1 done, 3 refused by `state`, 4 the task is not as it was to be."""
+
+    code: int
+    state: str
+    revision: int
+
+
+class Looked(NamedTuple):
+    """How many tasks one step of a purge looked at, and removed."""
+
+    looked: int
+    removed: int
+
+
+class Entry(NamedTuple):
+    """One entry of an index: its place (score, id) and the task."""
+
+    place: tuple[bytes, bytes]
+    raw: RawTask
 
 
 @dataclass(frozen=True, slots=True)

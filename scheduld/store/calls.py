@@ -12,13 +12,10 @@ from scheduld.store.answers import (
     Added,
     AddedTask,
     ClaimAnswer,
-    Decision,
-    RawTask,
     Renewed,
     Settled,
     Started,
     claimed,
-    raw_task,
     text,
     to_ms,
 )
@@ -109,7 +106,7 @@ def add(
     caller: Caller, type_keys: TypeKeys, tasks: Sequence[NewTask], *, on_conflict: OnConflict
 ) -> Call[list[AddedTask]]:
     """Schedule tasks; at most MAX_IDS and MAX_BYTES a call."""
-    _check_size(tasks)
+    check_size(tasks)
     rest: list[Arg] = []
     for task in tasks:
         at = "" if task.at_ms is None else task.at_ms
@@ -167,7 +164,7 @@ def claim(
             next_lease_end_ms=to_ms(next_end),
         )
 
-    _check_size(request.verdicts)
+    check_size(request.verdicts)
     verdicts = Verdicts(type_keys, request.verdicts)
 
     return caller.call(
@@ -196,7 +193,7 @@ def finish(
     caller: Caller, type_keys: TypeKeys, verdicts: Sequence[Verdict]
 ) -> Call[list[tuple[Verdict, Settled]]]:
     """Store the ends of runs; answers those that were refused."""
-    _check_size(verdicts)
+    check_size(verdicts)
     ends = Verdicts(type_keys, verdicts)
     return caller.call(
         "finish",
@@ -267,33 +264,6 @@ def prune(caller: Caller, type_keys: TypeKeys, kind: TaskType, *, limit: int) ->
     )
 
 
-def cancel(caller: Caller, type_keys: TypeKeys, raw_id: bytes) -> Call[Decision]:
-    """Cancel a task, or ask its run to stop."""
-    return _decide("cancel", caller, type_keys, raw_id)
-
-
-def requeue(caller: Caller, type_keys: TypeKeys, raw_id: bytes) -> Call[Decision]:
-    """Schedule an ended task again."""
-    return _decide("requeue", caller, type_keys, raw_id)
-
-
-def read(caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes]) -> Call[list[RawTask]]:
-    """Read tasks as they are at one instant."""
-
-    def parse(answer: list[Any]) -> list[RawTask]:
-        rows = zip(raw_ids, answer[2], strict=True)
-        return [raw_task(raw_id, answer[1] / 1000, row) for raw_id, row in rows]
-
-    return caller.call(
-        "read",
-        type_keys,
-        parse,
-        extra_keys=type_keys.tasks(raw_ids),
-        rest=raw_ids,
-        args={"count": len(raw_ids)},
-    )
-
-
 def audit(
     caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes], *, mend: bool
 ) -> Call[list[int]]:
@@ -305,16 +275,6 @@ def audit(
         extra_keys=type_keys.tasks(raw_ids),
         rest=raw_ids,
         args={"mend": "1" if mend else "", "count": len(raw_ids)},
-    )
-
-
-def _decide(name: str, caller: Caller, type_keys: TypeKeys, raw_id: bytes) -> Call[Decision]:
-    return caller.call(
-        name,
-        type_keys,
-        lambda answer: Decision(int(answer[2]), text(answer[3])),
-        extra_keys=[type_keys.task(raw_id)],
-        args={"id": raw_id},
     )
 
 
@@ -331,7 +291,7 @@ def _pairs(pairs: Iterable[tuple[bytes, int]]) -> list[Arg]:
     return [part for pair in pairs for part in pair]
 
 
-def _check_size(items: Sequence[object]) -> None:
+def check_size(items: Sequence[object]) -> None:
     """Refuse what Lua could not unpack half way through a script."""
     if len(items) > MAX_IDS:
         raise ValueError(f"a call takes at most {MAX_IDS} tasks, not {len(items)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scheduld.names import new_id
-from scheduld.store import calls
+from scheduld.store import calls, usercalls
 from scheduld.store.answers import Added
 from scheduld.store.calls import NewTask
 from tests.support.store import NOW
@@ -255,10 +255,10 @@ def test_types_and_namespaces_are_apart(store: Store) -> None:
     (added,) = store.run(calls.add(store.caller(), other, [task], on_conflict="error"))
     assert added.code is Added.CREATED
     store.take("a:b")
-    (raw,) = store.run(calls.read(store.caller(), other, [b"a:b"]))
+    (raw,) = store.run(usercalls.read(store.caller(), other, [b"a:b"]))
     assert raw.due_ms == NOW
     assert replace(raw, due_ms=None).lease_end_ms is None
-    store.run(calls.cancel(store.caller(), other, b"a:b"))
+    store.run(usercalls.cancel(store.caller(), other, b"a:b"))
     leftovers: list[str | bytes] = [*other.common(), other.task(b"a:b")]
     for key in leftovers:
         store.redis.delete(key)

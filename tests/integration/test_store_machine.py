@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 )
 
 from scheduld.model import Keep
-from scheduld.store import calls
+from scheduld.store import calls, usercalls
 from tests.support.store import ENDED, LEASE, Store, verdict
 from tests.support.task_model import Model, Record
 
@@ -61,9 +61,10 @@ class Conservation(RuleBasedStateMachine):
         """Do one thing."""
         of_claims = [self.finish] * 4 + [self.finish_some, self.start, self.renew]
         choices = [self.add, self.plain, self.cancel, self.pass_ms, self.pass_ms]
+        choices += [self.edit, self.run_now, self.resume if self.model.is_paused else self.pause]
         choices += [self.claim] * 4 if self.is_any_due() else []
         choices += [self.recover] * 3 if self.is_any_lost() else []
-        choices += [self.requeue, self.prune] if self.is_any_ended() else []
+        choices += [self.requeue, self.prune, self.purge] if self.is_any_ended() else []
         choices += of_claims if self.claims else []
         names = [choice.__name__ for choice in choices]
         getattr(self, data.draw(st.sampled_from(names)))(data.draw)
@@ -164,6 +165,37 @@ class Conservation(RuleBasedStateMachine):
         task_id = draw(ids)
         assert self.store.requeue(task_id).code == self.model.requeue(self.store.time, task_id)
 
+    def edit(self, draw: Draw) -> None:
+        """Change the payload of a task, its due time, or both."""
+        task_id, (at, payload) = draw(ids), self.new(draw)
+        what = draw(st.sampled_from(["payload", "due", "both"]))
+        at_ms, new_payload = (
+            None if what == "payload" else at,
+            None if what == "due" else payload,
+        )
+        expected = self.model.edit(task_id, at_ms, new_payload)
+        assert self.store.edit(task_id, at_ms=at_ms, payload=new_payload).code == expected
+
+    def run_now(self, draw: Draw) -> None:
+        """Make a task that waits due now."""
+        task_id = draw(ids)
+        assert self.store.run_now(task_id).code == self.model.run_now(self.store.time, task_id)
+
+    def pause(self, draw: Draw) -> None:
+        """Pause the type."""
+        self.store.pause()
+        self.model.is_paused = True
+
+    def resume(self, draw: Draw) -> None:
+        """Resume the type."""
+        assert self.store.resume()
+        self.model.is_paused = False
+
+    def purge(self, draw: Draw) -> None:
+        """Remove all tasks of one state."""
+        state = draw(st.sampled_from(["done", "cancelled", "dead", "scheduled"]))
+        assert self.store.purge(state).removed == self.model.purge(state)
+
     def prune(self, draw: Draw) -> None:
         """Remove all records of ended tasks, of one kind."""
         state = draw(st.sampled_from(["done", "dead"]))
@@ -178,7 +210,7 @@ class Conservation(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         """Every accepted id is where the model says, with its payload and its counters."""
-        call = calls.read(self.store.caller(), self.store.type, [i.encode() for i in IDS])
+        call = usercalls.read(self.store.caller(), self.store.type, [i.encode() for i in IDS])
         found = self.store.run(call)
         for task_id, raw in zip(IDS, found, strict=True):
             task = self.model.tasks.get(task_id)

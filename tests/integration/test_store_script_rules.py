@@ -10,10 +10,11 @@ import pytest
 
 from scheduld.errors import Conflict, Unreachable
 from scheduld.model import Keep, TaskType
-from scheduld.store import calls
+from scheduld.store import calls, usercalls
 from scheduld.store.answers import Decision, Renewed, Started
 from scheduld.store.calls import Call, ClaimRequest, NewTask
 from scheduld.store.scripts import script_names
+from scheduld.store.usercalls import Edit
 from tests.support.servers import start_server
 from tests.support.store import LEASE, NOW, Store, pairs, verdict
 from tests.support.store import any_store as any_store
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from scheduld.model import Claim
 
 SCRIPTS = script_names()
+READERS = {"fields", "read", "walk"}
 
 
 class Busy:
@@ -56,7 +58,7 @@ class Busy:
         return claims
 
     def call(self, name: str) -> Call[Any]:
-        """Return a call of a script that changes something (`read` apart)."""
+        """Return a call of a script that changes something, if it is not one that only reads."""
         store = self.store
         caller, keys = store.caller(), store.type
         kind = TaskType(name="job", handler="log", keep_done=Keep(0, 0), keep_dead=Keep(0, 0))
@@ -65,15 +67,22 @@ class Busy:
         made: dict[str, Call[Any]] = {
             "add": calls.add(caller, keys, [NewTask(b"new", b"{}", "T")], on_conflict="error"),
             "audit": calls.audit(caller, keys, [b"stray"], mend=True),
-            "cancel": calls.cancel(caller, keys, b"due"),
+            "cancel": usercalls.cancel(caller, keys, b"due"),
             "claim": calls.claim(caller, keys, kind, request, lease_ms=LEASE),
+            "edit": usercalls.edit(caller, keys, b"due", Edit("T", payload=b"{}", at_ms=NOW)),
+            "fields": usercalls.fields(caller, keys, [b"run"], "payload"),
             "finish": calls.finish(caller, keys, [verdict(self.run)]),
+            "pause": usercalls.pause(caller, keys, reason="", who="ana"),
             "prune": calls.prune(caller, keys, kind, limit=10),
-            "read": calls.read(caller, keys, [b"run"]),
+            "purge": usercalls.purge(caller, keys, state="done", before_ms=None, offset=0, limit=9),
+            "read": usercalls.read(caller, keys, [b"run"]),
             "recover": calls.recover(caller, keys, kind, limit=10, **bound),
             "renew": calls.renew(caller, keys, pairs([self.run]), lease_ms=LEASE * 2),
-            "requeue": calls.requeue(caller, keys, b"dead"),
+            "requeue": usercalls.requeue(caller, keys, [b"dead"]),
+            "resume": usercalls.resume(caller, keys),
+            "run_now": usercalls.run_now(caller, keys, b"due"),
             "start": calls.start(caller, keys, pairs([self.early])),
+            "walk": usercalls.walk(caller, keys, "due", None, limit=9),
         }
         return made[name]
 
@@ -87,12 +96,14 @@ def busy(store: Store) -> Busy:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_late_call_is_refused(store: Store, busy: Busy, name: str) -> None:
     """After its deadline a call changes nothing; at its deadline it is still carried out."""
+    if name == "resume":
+        store.pause()
     before = store.dump()
     with pytest.raises(Unreachable, match="too late and was not carried out"):
         store.run(busy.call(name), valid_until=store.time - 1)
     assert store.dump() == before
     store.run(busy.call(name), valid_until=store.time)
-    assert (store.dump() == before) == (name == "read")
+    assert (store.dump() == before) == (name in READERS)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -137,8 +148,8 @@ def test_scripts_that_the_server_forgot_are_sent_again(store: Store, busy: Busy)
     store.redis.script_flush()
     caller = store.caller()
     batch: list[Call[Any]] = [
-        calls.read(caller, store.type, [b"run"]),
-        calls.cancel(caller, store.type, b"none"),
+        usercalls.read(caller, store.type, [b"run"]),
+        usercalls.cancel(caller, store.type, b"none"),
     ]
     first, second = store.link.run_all(batch)
     assert first[0].raw_id == b"run"
@@ -190,7 +201,7 @@ class TestFullMemory:
         """New tasks are refused in words; claims, renewals, ends, cancels and mending go on."""
         store = full.store
         before = store.dump()
-        for name in ("add", "requeue"):
+        for name in ("add", "edit", "requeue"):
             with pytest.raises(Unreachable, match="Redis is out of memory"):
                 store.run(full.call(name))
         assert store.dump() == before
@@ -203,3 +214,5 @@ class TestFullMemory:
         assert store.run(full.call("finish")) == [], "none refused"
         assert store.run(full.call("read"))[0].finished_ms == store.time
         assert store.run(full.call("prune")) == 5, "three done, two dead"
+        store.run(full.call("pause"))
+        assert store.run(full.call("resume"))

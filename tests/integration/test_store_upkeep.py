@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scheduld.model import Keep
-from scheduld.store import calls
+from scheduld.store import usercalls
 from scheduld.store.calls import NewTask
 from tests.support.store import LEASE, NOW, Store, verdict
 from tests.support.store import any_store as any_store
@@ -149,7 +149,7 @@ def test_read_is_one_instant(store: Store) -> None:
     store.take("b")
     store.redis.rpush(store.task_key("c"), "x")
     store.redis.expire(store.task_key("c"), 60)
-    call = calls.read(store.caller(), store.type, [b"a", b"b", b"c", b"d"])
+    call = usercalls.read(store.caller(), store.type, [b"a", b"b", b"c", b"d"])
     a, b, c, d = store.run(call)
     assert (a.now_ms, a.due_ms, a.fields, a.key_type) == (
         NOW,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scheduld.errors import Unreachable
-from scheduld.store import calls
+from scheduld.store import calls, usercalls
 from scheduld.store.calls import NewTask
 from scheduld.store.synclink import SyncLink
 from tests.support.store import LEASE, NOW, Store, verdict
@@ -141,7 +141,7 @@ def test_a_wake_up_that_is_not_allowed_fails_no_call(store: Store) -> None:
         (added,) = link.run(calls.add(store.caller(), store.type, [task], on_conflict="error"))
         assert added.code.name == "CREATED"
         store.take("x")
-        assert link.run(calls.cancel(store.caller(), store.type, b"x")).code == 2
+        assert link.run(usercalls.cancel(store.caller(), store.type, b"x")).code == 2
     finally:
         link.close()
         store.link.commands(("ACL", "DELUSER", user))

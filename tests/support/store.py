@@ -15,12 +15,24 @@ import pytest
 import redis
 
 from scheduld.model import Keep, TaskType, Verdict, VerdictKind
-from scheduld.store import calls
-from scheduld.store.answers import Added, AddedTask, Decision, RawTask, Renewed, Settled, Started
+from scheduld.store import calls, usercalls
+from scheduld.store.answers import (
+    Added,
+    AddedTask,
+    Decision,
+    Edited,
+    Entry,
+    Looked,
+    RawTask,
+    Renewed,
+    Settled,
+    Started,
+)
 from scheduld.store.calls import Call, Caller, ClaimRequest, NewTask
 from scheduld.store.keys import Keys, encode_id
 from scheduld.store.records import state_of
 from scheduld.store.synclink import SyncLink
+from scheduld.store.usercalls import Edit
 from scheduld.store.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -172,11 +184,42 @@ class Store:
 
     def cancel(self, task_id: str) -> Decision:
         """Cancel a task."""
-        return self.run(calls.cancel(self.caller("cli"), self.type, encode_id(task_id)))
+        return self.run(usercalls.cancel(self.caller("cli"), self.type, encode_id(task_id)))
 
     def requeue(self, task_id: str) -> Decision:
         """Schedule an ended task again."""
-        return self.run(calls.requeue(self.caller("cli"), self.type, encode_id(task_id)))
+        return self.run(usercalls.requeue(self.caller("cli"), self.type, [encode_id(task_id)]))[0]
+
+    def run_now(self, task_id: str) -> Decision:
+        """Make a waiting task due now."""
+        return self.run(usercalls.run_now(self.caller("cli"), self.type, encode_id(task_id)))
+
+    def edit(self, task_id: str, token: str = "", **changes: Any) -> Edited:
+        """Change a task; `changes` are those of Edit."""
+        change = Edit(token or secrets.token_hex(4), **changes)
+        return self.run(usercalls.edit(self.caller("cli"), self.type, encode_id(task_id), change))
+
+    def pause(self, reason: str = "") -> int:
+        """Pause the type."""
+        call = usercalls.pause(self.caller("cli"), self.type, reason=reason, who="ana@host")
+        return self.run(call)
+
+    def resume(self) -> bool:
+        """Resume the type."""
+        return self.run(usercalls.resume(self.caller("cli"), self.type))
+
+    def purge(
+        self, state: str, *, before_ms: int | None = None, offset: int = 0, limit: int = 500
+    ) -> Looked:
+        """Remove tasks of a state, one step."""
+        options: dict[str, Any] = {"state": state, "before_ms": before_ms}
+        return self.run(
+            usercalls.purge(self.caller("cli"), self.type, offset=offset, limit=limit, **options)
+        )
+
+    def walk(self, part: str, place: Any = None, limit: int = 10) -> list[Entry]:
+        """Read a page of an index."""
+        return self.run(usercalls.walk(self.caller(), self.type, part, place, limit=limit))
 
     def prune(self, done: Keep, dead: Keep | None = None, limit: int = 100) -> int:
         """Remove ended tasks beyond a retention."""
@@ -216,7 +259,7 @@ class Store:
 
     def read(self, task_id: str) -> RawTask:
         """Read a task as it is stored."""
-        return self.run(calls.read(self.caller(), self.type, [encode_id(task_id)]))[0]
+        return self.run(usercalls.read(self.caller(), self.type, [encode_id(task_id)]))[0]
 
     def fields(self, task_id: str) -> dict[str, bytes]:
         """Fields of a task's hash."""

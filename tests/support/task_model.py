@@ -46,6 +46,7 @@ class Model:
 
     max_interruptions: int
     tasks: dict[str, Record] = field(default_factory=dict)
+    is_paused: bool = False
 
     def _of(self, task_id: str) -> Record:
         """Return a record; one that was pruned knows no claim."""
@@ -77,6 +78,7 @@ class Model:
             (task.due() or 0, i) for i, task in self.tasks.items() if "due" in task.indexes()
         )
         taken = []
+        want = 0 if self.is_paused else want
         for at, task_id in [entry for entry in due if entry[0] <= now + early_ms][:want]:
             task = self.tasks[task_id]
             if task.state in HELD:
@@ -153,7 +155,7 @@ class Model:
         task = self._of(task_id)
         if task.fence != fence or task.state not in HELD:
             return Started.TAKEN_BACK
-        if task.state == "early" and task.at > now + LEAD_MS:
+        if task.state == "early" and (self.is_paused or task.at > now + LEAD_MS):
             if not self._hand_over(task_id):
                 task.state, task.fence = "scheduled", None
             return Started.NOT_YET
@@ -178,7 +180,10 @@ class Model:
         if task.state == "running":
             task.cancel, task.successor, task.plain = True, None, None
             return 2
-        if task.state != "cancelled" or task.plain is not None:
+        if task.state in ENDED and task.plain is not None:
+            # What is cancelled is the new life.
+            task = self.tasks[task_id] = Record(task.plain, task.payload)
+        if task.state != "cancelled":
             task.state, task.fence = "cancelled", None
             task.successor = task.plain = None
         return 1
@@ -190,6 +195,53 @@ class Model:
             return 3
         self.tasks[task_id] = Record(now, task.payload)
         return 1
+
+    def edit(self, task_id: str, at: int | None, payload: bytes | None) -> int:
+        """Change a task that has not begun; the code of the answer."""
+        task = self._ready(task_id)
+        if task is None:
+            return 3
+        task.payload = payload or task.payload
+        if at is not None:
+            task.at, task.nominal = at, None
+        return 1
+
+    def run_now(self, now: int, task_id: str) -> int:
+        """Make a waiting task due now; the code of the answer."""
+        task = self._ready(task_id)
+        if task is None:
+            return 3
+        if task.at > now:
+            task.at, task.nominal = now, task.nominal or task.at
+        return 1
+
+    def _ready(self, task_id: str) -> Record | None:
+        task = self.tasks.get(task_id)
+        if task is None or task.state == "running" or (task.state in ENDED and task.plain is None):
+            return None
+        if task.state == "early" and not self._hand_over(task_id):
+            task.state = "scheduled"
+        elif task.state in ENDED:
+            self._hand_over(task_id)
+        task = self.tasks[task_id]
+        task.fence = task.settled = None
+        return task
+
+    def purge(self, state: str) -> int:
+        """Remove all records of a state; answers how many."""
+        if state == "scheduled":
+            found = [i for i, task in self.tasks.items() if "due" in task.indexes()]
+        else:
+            found = [i for i, task in self.tasks.items() if task.state == state]
+        for task_id in found:
+            task = self.tasks[task_id]
+            if state == "scheduled" and task.state != "scheduled":
+                task.plain = None
+            elif task.plain is None or state == "scheduled":
+                del self.tasks[task_id]
+            else:
+                self.tasks[task_id] = Record(task.plain, task.payload)
+        return len(found)
 
     def prune(self, index: str) -> int:
         """Remove all records of an index of ended tasks; answers how many."""

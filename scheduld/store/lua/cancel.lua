@@ -8,12 +8,15 @@
 -- Returns {0, now µs, code, state}: 1 cancelled, 2 cancelling (it runs), 3 refused by the state
 --         {-1, now µs} too late
 --
--- @include type guard events ends state
+-- @include type guard events ends state anew back ready
 local task, id = KEYS[7], ARGV[7]
 
 local state = state_of(id)
 local code = 3
 if state == 'scheduled' or state == 'early' then
+  if state == 'scheduled' then
+    make_ready(id, state)
+  end
   -- Without the fence a claim made early cannot start it, nor a late verdict undo this.
   redis.call('HDEL', task, 'fence', 'error')
   end_cancelled(id)

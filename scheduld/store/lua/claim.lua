@@ -21,10 +21,10 @@
 -- ARGV[20] verdict_count      ... and others, seven arguments each (finish.lua)
 --
 -- Returns {0, now µs, fence, plain, rows (include/take.lua), verdict codes (finish.lua),
---          next due ms or '', next lease end ms or ''}
+--          next due ms or '' (also while the type is paused), next lease end ms or ''}
 --         {-1, now µs} too late; {-2, now µs} a newer claim of this caller was seen
 --
--- @include type guard events ends settle settle_plain recover prune refuse take replay
+-- @include type guard events ends settle settle_plain recover anew prune refuse take back replay
 local record, sequence, want, early, lead = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local lease, bound, max_interruptions = tonumber(ARGV[11]), ARGV[12], ARGV[13]
 local done_count, done_age, dead_count, dead_age = ARGV[14], ARGV[15], ARGV[16], ARGV[17]
@@ -36,15 +36,16 @@ if tonumber(sequence) < last_sequence then
   return {-2, now_us}
 end
 local codes = settle_all(21, 8, plain_count, fences, verdict_count)
+local known = redis.call('HMGET', meta, 'fence', 'lease', 'paused')
+local is_paused = known[3]
 local plain, rows, ids, fence
 if tonumber(sequence) == last_sequence then
   plain = {}
-  rows, fence = replay(last, lease)
+  rows, fence = replay(last, lease, is_paused)
 else
-  local known = redis.call('HMGET', meta, 'fence', 'lease')
   recover(tonumber(bound), lease, known[2], tonumber(max_interruptions), '20')
   fence = int(math.max((number(known[1]) or 0) + 1, now_us))
-  plain, rows, ids = take(want, tonumber(early), tonumber(lead), lease, fence)
+  plain, rows, ids = take(is_paused and '0' or want, tonumber(early), tonumber(lead), lease, fence)
   if #ids > 0 then
     redis.call('HSET', meta, 'fence', fence, 'lease', int(math.max(number(known[2]) or 0, lease)))
   end
@@ -55,6 +56,6 @@ local limit = math.max(plain_count + verdict_count, tonumber(want)) + 10
 prune(done, tonumber(done_count), done_age, limit)
 prune(dead, tonumber(dead_count), dead_age, limit)
 write_events()
-local next_due = redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2] or ''
+local next_due = not is_paused and redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2] or ''
 local next_end = redis.call('ZRANGE', leased, '0', '0', 'WITHSCORES')[2] or ''
 return {0, now_us, fence, plain, rows, codes, next_due, next_end}

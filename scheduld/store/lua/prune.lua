@@ -11,7 +11,7 @@
 -- Returns {0, now µs, removed}
 --         {-1, now µs} too late
 --
--- @include type guard prune
+-- @include type guard anew prune
 local done_count, done_age, dead_count, dead_age = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local limit = tonumber(ARGV[11])
 

@@ -1,30 +1,39 @@
 #!lua
--- Schedules an ended task again, due now, with its counters at zero.
+-- Schedules ended tasks again, due now, with their counters at zero.
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
--- KEYS[7] task  hash of the task
--- ARGV[7] id    id of the task
+-- KEYS[7..] tasks  hashes of the tasks
+-- ARGV[7] wanted  '' or the one state that they must have
+-- ARGV[8] count   how many ids follow
 --
--- Returns {0, now µs, code, state}: 1 scheduled, 3 refused by the state
+-- Returns {0, now µs, rows}, a row an id {code, state}: 1 scheduled, 3 refused by the state
 --         {-1, now µs} too late
 --
 -- @include type guard events state
-local task, id = KEYS[7], ARGV[7]
+local wanted, count = ARGV[7], tonumber(ARGV[8])
 
-local state = state_of(id)
-local code = 3
-if state == 'done' or state == 'cancelled' or state == 'dead' then
-  local kept = redis.call('HMGET', task, 'payload', 'token')
-  redis.call('DEL', task)
-  redis.call('ZREM', done, id)
-  redis.call('ZREM', dead, id)
-  redis.call('HSET', task, 'payload', kept[1] or '{}')
-  if kept[2] then
-    redis.call('HSET', task, 'token', kept[2])
+local function is_ended(state)
+  return state == 'done' or state == 'cancelled' or state == 'dead'
+end
+
+local rows = {}
+for index = 1, count do
+  local id, key = ARGV[8 + index], KEYS[6 + index]
+  local state = state_of(id)
+  rows[index] = {3, state}
+  if is_ended(state) and (wanted == '' or state == wanted) then
+    local kept = redis.call('HMGET', key, 'payload', 'token')
+    redis.call('DEL', key)
+    redis.call('ZREM', done, id)
+    redis.call('ZREM', dead, id)
+    redis.call('HSET', key, 'payload', kept[1] or '{}')
+    if kept[2] then
+      redis.call('HSET', key, 'token', kept[2])
+    end
+    set_due(id, now)
+    note('requeued', id)
+    rows[index] = {1, state}
   end
-  set_due(id, now)
-  note('requeued', id)
-  code = 1
 end
 write_events()
-return {0, now_us, code, state}
+return {0, now_us, rows}

@@ -6,33 +6,29 @@
 -- ARGV[7] lead   ms that a start may be ahead of its due
 -- ARGV[8] count  how many pairs follow: id, fence
 --
--- Returns {0, now µs, codes}: 1 start it, 2 taken back (cancelled, edited, lost), 3 given back
---                             because by the server's clock it is not due yet
+-- Returns {0, now µs, codes}: 1 start it, 2 taken back (cancelled, edited, lost), 3 given back:
+--                             by the server's clock it is not due yet, or the type is paused
 --         {-1, now µs} too late
 --
--- @include type guard events ends
+-- @include type guard events ends back
 local lead, count = tonumber(ARGV[7]), tonumber(ARGV[8])
 
 local codes, ids = {}, {}
 for index = 1, count do
   ids[index] = ARGV[7 + index * 2]
 end
-local held = scores_of(leased, ids)
+local held, is_paused = scores_of(leased, ids), redis.call('HGET', meta, 'paused')
 for index, id in ipairs(ids) do
   local fence = ARGV[8 + index * 2]
   local key = KEYS[6 + index]
-  local task = redis.pcall('HMGET', key, 'fence', 'early', 'next')
+  local task = redis.pcall('HMGET', key, 'fence', 'early')
   if task.err or task[1] ~= fence or not held[index] then
     codes[index] = 2
   elseif not task[2] then
     -- Repeated: the answer of the first call was lost.
     codes[index] = 1
-  elseif (number(task[2]) or now) > now + lead then
-    redis.call('ZREM', leased, id)
-    if not hand_over(id, redis.call('ZSCORE', due, id), task[3]) then
-      redis.call('HDEL', key, 'early', 'fence')
-      set_due(id, number(task[2]))
-    end
+  elseif is_paused or (number(task[2]) or now) > now + lead then
+    take_back(id)
     codes[index] = 3
   else
     redis.call('HDEL', key, 'early')

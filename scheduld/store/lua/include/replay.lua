@@ -1,13 +1,18 @@
 -- Answers a claim again whose answer was lost: those of its tasks that are still leased by it.
+-- Nobody has begun them: of a paused type they are taken back instead.
 -- The record of a claim is 'SEQUENCE\n' and then its fence and ids in msgpack.
-local function replay(record, lease)
+local function replay(record, lease, is_paused)
   local claimed = cmsgpack.unpack(string.sub(record, string.find(record, '\n') + 1))
   local fence, rows = claimed[1], {}
   for index = 2, #claimed do
     local id = claimed[index]
     local task = redis.pcall('HMGET', prefix .. id, 'fence', 'payload', 'due', 'early', 'started',
       'failed', 'releases', 'interruptions')
-    if not task.err and task[1] == fence and redis.call('ZSCORE', leased, id) then
+    if task.err or task[1] ~= fence or not redis.call('ZSCORE', leased, id) then
+      -- It is somebody else's by now.
+    elseif is_paused then
+      take_back(id)
+    else
       redis.call('ZADD', leased, int(now + lease), id)
       rows[#rows + 1] = {id, task[2], int(number(task[3]) or now),
         int(number(task[4] or task[5]) or now), task[4] and 1 or 0,

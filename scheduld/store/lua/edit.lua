@@ -1,0 +1,49 @@
+#!lua
+-- Changes the payload or the due time of a task that has not begun.
+--
+-- KEYS[1..6], ARGV[1..6]: see include/type.lua
+-- KEYS[7]  task      hash of the task
+-- ARGV[7]  id        id of the task
+-- ARGV[8]  token     of this edit; a repeat with the same one changes nothing
+-- ARGV[9]  revision  '' or the revision that the task must have
+-- ARGV[10] digest    '' or the SHA-1 that its stored payload must have
+-- ARGV[11] at        '' or the new due ms ...
+-- ARGV[12] delay     ... or '' or the ms from now until it is due
+-- ARGV[13] payload   '' or the new payload (JSON text)
+--
+-- Returns {0, now µs, code, state, revision}: 1 edited (now or by the same call before),
+--         3 refused by the state, 4 it has another revision, or another payload
+--         {-1, now µs} too late
+--
+-- @include type guard events ends state anew back ready
+local task, id, token, revision, digest = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local at, delay, payload = ARGV[11], ARGV[12], ARGV[13]
+
+local state = state_of(id)
+local known = state == 'broken' and {} or redis.call('HMGET', task, 'revision', 'edited', 'payload')
+local found = number(known[1]) or 0
+local code = 3
+if state ~= 'none' and known[2] == token then
+  code = 1
+elseif state == 'scheduled' or state == 'early' then
+  if revision ~= '' and tonumber(revision) ~= found
+    or digest ~= '' and redis.sha1hex(known[3] or '') ~= digest then
+    code = 4
+  else
+    make_ready(id, state)
+    -- A new life has no edits behind it.
+    found = (number(redis.call('HGET', task, 'revision')) or 0) + 1
+    redis.call('HSET', task, 'revision', int(found), 'edited', token)
+    if payload ~= '' then
+      redis.call('HSET', task, 'payload', payload)
+    end
+    if at ~= '' or delay ~= '' then
+      redis.call('HDEL', task, 'due')
+      set_due(id, at ~= '' and tonumber(at) or now + tonumber(delay))
+    end
+    note('edited', id)
+    code = 1
+  end
+end
+write_events()
+return {0, now_us, code, state, int(found)}
