@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from scheduld.client.adding import TaskSpec
     from scheduld.client.aio import AsyncClient
     from scheduld.client.blocking import Client
+    from scheduld.client.dead import DeadGroup
     from scheduld.client.default import schedule_task
+    from scheduld.client.events import Event
+    from scheduld.client.reviving import Requeued
+    from scheduld.client.steering import Node, TypePause
     from scheduld.client.verbs import TypeStats
     from scheduld.errors import (
         ConfigError,
@@ -40,10 +44,14 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "Dead",
+    "DeadGroup",
+    "Event",
     "Handler",
     "InvalidInput",
+    "Node",
     "NotFound",
     "OutcomeUnknown",
+    "Requeued",
     "Retry",
     "Run",
     "ScheduldError",
@@ -52,6 +60,7 @@ __all__ = [
     "Task",
     "TaskExists",
     "TaskSpec",
+    "TypePause",
     "TypeStats",
     "Unreachable",
     "Unusable",
@@ -65,13 +74,18 @@ _HOMES = {
     "AsyncClient": "client.aio",
     "Client": "client.blocking",
     "Dead": "outcomes",
+    "DeadGroup": "client.dead",
+    "Event": "client.events",
     "Handler": "handlers.contract",
+    "Node": "client.steering",
+    "Requeued": "client.reviving",
     "Retry": "outcomes",
     "Run": "handlers.contract",
     "Snooze": "outcomes",
     "State": "model",
     "Task": "model",
     "TaskSpec": "client.adding",
+    "TypePause": "client.steering",
     "TypeStats": "client.verbs",
     "parse_when": "when",
     "schedule_task": "client.default",

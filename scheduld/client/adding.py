@@ -128,7 +128,7 @@ def _pending(
     data, payload = codec.snapshot(
         {} if spec.payload is None else spec.payload, max_bytes=max_payload
     )
-    at_ms, delay_ms = _due(spec, timezone, allow_past)
+    at_ms, delay_ms = due_of(spec, timezone, allow_past)
     added_ms: int | None = name_ms
     if token is not name:
         added_ms = id_time_ms(token) or id_time_ms(task_id)
@@ -150,7 +150,10 @@ def check_conflict(value: object) -> OnConflict:
     raise InvalidInput(f"on_conflict is error, keep or replace, not {printable(repr(value)[:60])}")
 
 
-def _due(spec: TaskSpec, timezone: str | tzinfo | None, allow_past: bool) -> tuple[int | None, int]:
+def due_of(
+    spec: TaskSpec, timezone: str | tzinfo | None, allow_past: bool
+) -> tuple[int | None, int]:
+    """Read when a task is due: an instant, or None and ms from now. Raises WhenError."""
     if spec.at is not None and spec.delay is not None:
         raise InvalidInput("at and delay cannot be given both", hint="give one of them")
     if spec.delay is not None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from scheduld.client.adding import TaskSpec
+from scheduld.client.aio_operating import AsyncOperating
 from scheduld.client.gathering import Gathering
-from scheduld.client.patience import Patience
-from scheduld.client.requests import Asked, Requests, only, settings_for
-from scheduld.client.verbs import Ahead, Commands, Verb
-from scheduld.errors import ScheduldError
-from scheduld.store.calls import Call
-from scheduld.store.connect import join
-from scheduld.store.link import AsyncLink
+from scheduld.client.requests import only
 
 if TYPE_CHECKING:
     import builtins
@@ -24,19 +17,19 @@ if TYPE_CHECKING:
     from scheduld.client.adding import Addition
     from scheduld.client.sending import Add
     from scheduld.client.verbs import TypeStats
-    from scheduld.model import OnConflict, State, Task
-    from scheduld.store.embedded import Membership
-
-T = TypeVar("T")
+    from scheduld.errors import ScheduldError
+    from scheduld.model import Durable, OnConflict, State, Task
 
 
-class AsyncClient:
+class AsyncClient(AsyncOperating):
     """scheduld for asyncio programs.
 
     `url`: redis://, rediss://, unix:// or "embedded"; None: the config file's (found as the
     command line finds it, or at `config`). `namespace` and `timezone` override the file's.
     `wait_s`: how long a verb waits while Redis is away, before it raises Unreachable, or
-    OutcomeUnknown if the call was sent and its answer lost.
+    OutcomeUnknown if the call was sent and its answer lost. `durable`: where a task is stored
+    when its add is answered: "memory" of the server, "disk", or a "replica" besides; if that
+    is not confirmed in time, the add raises OutcomeUnknown.
 
     Every verb raises InvalidInput for arguments that cannot be right, before anything is sent.
     One client serves any number of tasks of one event loop; close it with `aclose` or `async with`.
@@ -51,14 +44,16 @@ class AsyncClient:
         timezone: str | None = None,
         config: str | None = None,
         wait_s: float = 10.0,
+        durable: Durable | None = None,
     ) -> None:
-        settings = settings_for(url, config=config, namespace=namespace, timezone=timezone)
-        self._requests = Requests(settings)
-        self._wait_s = wait_s
-        self._link: AsyncLink | None = None
-        self._membership: Membership | None = None
-        self._url = ""
-        self._opening = asyncio.Lock()
+        super().__init__(
+            url,
+            namespace=namespace,
+            timezone=timezone,
+            config=config,
+            wait_s=wait_s,
+            durable=durable,
+        )
         self._gathering = Gathering(self._add)
 
     async def schedule(
@@ -162,70 +157,7 @@ class AsyncClient:
     async def aclose(self) -> None:
         """Close the connections; the embedded server ends if nobody else uses it."""
         await self._gathering.aclose()
-        link, self._link = self._link, None
-        membership, self._membership = self._membership, None
-        if link is not None:
-            await link.aclose()
-        if membership is not None:
-            await asyncio.to_thread(membership.leave)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+        await super().aclose()
 
     async def _add(self, how: Add, addition: Addition) -> object:
         return await self._do(self._requests.add(how, addition))
-
-    async def _do(self, asked: Asked[T]) -> T:
-        patience = Patience(self._wait_s, asked.repeatable)
-        while True:
-            try:
-                link = self._link or await self._connected()
-                return await self._drive(link, asked.verb())
-            except ScheduldError as error:
-                pause = patience.pause_s(error, asked.explain)
-            await asyncio.sleep(pause)
-            if self._membership is not None:
-                # The embedded server may have been killed; it is ours to start again.
-                with suppress(ScheduldError):
-                    await asyncio.to_thread(self._membership.ensure, wait_s=self._wait_s)
-
-    async def _drive(self, link: AsyncLink, verb: Verb[T]) -> T:
-        results: Any = None
-        error: ScheduldError | None = None
-        while True:
-            try:
-                step = verb.throw(error) if error else verb.send(results)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
-            error = None
-            try:
-                if isinstance(step, Call):
-                    results = await link.run(step)
-                elif isinstance(step, Ahead):
-                    results = await link.run_ahead(step.calls)
-                elif isinstance(step, Commands):
-                    results = await link.commands(*step.commands)
-                else:
-                    results = await link.run_all(step)
-            except ScheduldError as exc:
-                error = exc
-
-    async def _connected(self) -> AsyncLink:
-        async with self._opening:
-            if self._link is None:
-                settings = self._requests.settings
-                if self._membership is None:
-                    self._url, self._membership = await asyncio.to_thread(
-                        join, settings, wait_s=self._wait_s
-                    )
-                link = AsyncLink(self._url, timeout_s=settings.redis_timeout_ms / 1000)
-                try:
-                    await link.greet(self._requests.keys.format)
-                except BaseException:
-                    await link.aclose()
-                    raise
-                self._link = link
-            return self._link

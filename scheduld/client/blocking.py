@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from scheduld.client.adding import Addition, TaskSpec
-from scheduld.client.patience import Patience
-from scheduld.client.requests import Asked, Requests, one, only, settings_for
-from scheduld.client.verbs import Ahead, Commands, Verb
-from scheduld.errors import ScheduldError
-from scheduld.store.calls import Call
-from scheduld.store.connect import join
-from scheduld.store.synclink import SyncLink
+from scheduld.client.blocking_operating import Operating
+from scheduld.client.requests import one, only
 
 if TYPE_CHECKING:
     import builtins
@@ -23,41 +14,23 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta, tzinfo
 
     from scheduld.client.verbs import TypeStats
+    from scheduld.errors import ScheduldError
     from scheduld.model import OnConflict, State, Task
-    from scheduld.store.embedded import Membership
-
-T = TypeVar("T")
 
 
-class Client:
+class Client(Operating):
     """scheduld for programs without an event loop.
 
     `url`: redis://, rediss://, unix:// or "embedded"; None: the config file's (found as the
     command line finds it, or at `config`). `namespace` and `timezone` override the file's.
     `wait_s`: how long a verb waits while Redis is away, before it raises Unreachable, or
-    OutcomeUnknown if the call was sent and its answer lost.
+    OutcomeUnknown if the call was sent and its answer lost. `durable`: where a task is stored
+    when its add is answered: "memory" of the server, "disk", or a "replica" besides; if that
+    is not confirmed in time, the add raises OutcomeUnknown.
 
     Every verb raises InvalidInput for arguments that cannot be right, before anything is sent.
     One client serves any number of threads; close it with `close` or `with`.
     """
-
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        namespace: str | None = None,
-        timezone: str | None = None,
-        config: str | None = None,
-        wait_s: float = 10.0,
-    ) -> None:
-        settings = settings_for(url, config=config, namespace=namespace, timezone=timezone)
-        self._requests = Requests(settings)
-        self._wait_s = wait_s
-        self._link: SyncLink | None = None
-        self._membership: Membership | None = None
-        self._url = ""
-        self._opening = threading.Lock()
-        self._pid = os.getpid()
 
     def schedule(
         self,
@@ -156,74 +129,3 @@ class Client:
     def is_served(self, type: str) -> bool:  # noqa: A002
         """Whether a live replica works on this type; without one its tasks wait."""
         return self._do(self._requests.is_served(type))
-
-    def close(self) -> None:
-        """Close the connections; the embedded server ends if nobody else uses it."""
-        link, self._link = self._link, None
-        membership, self._membership = self._membership, None
-        if link is not None:
-            link.close()
-        if membership is not None:
-            membership.leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _do(self, asked: Asked[T]) -> T:
-        patience = Patience(self._wait_s, asked.repeatable)
-        if self._pid != os.getpid():
-            self._forked()
-        while True:
-            try:
-                return self._drive(self._link or self._connected(), asked.verb())
-            except ScheduldError as error:
-                pause = patience.pause_s(error, asked.explain)
-            time.sleep(pause)
-            if self._membership is not None:
-                # The embedded server may have been killed; it is ours to start again.
-                with suppress(ScheduldError):
-                    self._membership.ensure(wait_s=self._wait_s)
-
-    def _forked(self) -> None:
-        # Connections and embedded server are the parent's; its lock may have been held.
-        self._pid, self._opening = os.getpid(), threading.Lock()
-        self._link = self._membership = None
-
-    def _drive(self, link: SyncLink, verb: Verb[T]) -> T:
-        results: Any = None
-        error: ScheduldError | None = None
-        while True:
-            try:
-                step = verb.throw(error) if error else verb.send(results)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
-            error = None
-            try:
-                if isinstance(step, Call):
-                    results = link.run(step)
-                elif isinstance(step, Ahead):
-                    results = link.run_ahead(step.calls)
-                elif isinstance(step, Commands):
-                    results = link.commands(*step.commands)
-                else:
-                    results = link.run_all(step)
-            except ScheduldError as exc:
-                error = exc
-
-    def _connected(self) -> SyncLink:
-        with self._opening:
-            if self._link is None:
-                settings = self._requests.settings
-                if self._membership is None:
-                    self._url, self._membership = join(settings, wait_s=self._wait_s)
-                link = SyncLink(self._url, timeout_s=settings.redis_timeout_ms / 1000)
-                try:
-                    link.greet(self._requests.keys.format)
-                except BaseException:
-                    link.close()
-                    raise
-                self._link = link
-            return self._link

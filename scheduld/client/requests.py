@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from scheduld.client import verbs
+from scheduld.client import changing, verbs
 from scheduld.client.adding import (
     Addition,
     TaskSpec,
@@ -26,6 +26,7 @@ from scheduld.errors import InvalidInput, NotFound, ScheduldError
 from scheduld.model import State, Task
 from scheduld.names import check_id, printable
 from scheduld.store.calls import Caller
+from scheduld.store.durable import Confirm
 from scheduld.store.keys import Keys
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Requests:
         self.keys = Keys(settings.namespace)
         caller = Caller(self.keys, "client-" + secrets.token_hex(4))
         self.scope = verbs.Scope(caller, settings.type_names or frozenset())
+        if settings.durable != "memory":
+            self.scope.confirm = Confirm(settings.durable)
 
     def schedule(
         self,
@@ -122,18 +125,18 @@ class Requests:
     ) -> Asked[list[Task]]:
         """Check a list."""
         name = None if type is None else check_type(type)
-        wanted, most = _state(state), _limit(limit)
+        wanted, most = check_state(state), _limit(limit)
         return Asked(lambda: verbs.list_tasks(self.scope, name, wanted, most))
 
     def cancel(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
         """Check a cancel."""
         name, task_id = check_type(type), check_id(id)
-        return Asked(lambda: verbs.cancel(self.scope, name, task_id))
+        return Asked(lambda: changing.cancel(self.scope, name, task_id))
 
     def requeue(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
         """Check a requeue; its repeat would meet the scheduled task and seem refused."""
         name, task_id = check_type(type), check_id(id)
-        return Asked(lambda: verbs.requeue(self.scope, name, task_id), repeatable=False)
+        return Asked(lambda: changing.requeue(self.scope, name, task_id), repeatable=False)
 
     def stats(self, type: object = None) -> Asked[list[verbs.TypeStats]]:  # noqa: A002
         """Check a stats."""
@@ -160,13 +163,16 @@ def settings_for(
     config: str | None = None,
     namespace: str | None = None,
     timezone: str | None = None,
+    durable: str | None = None,
 ) -> ClientSettings:
     """Find the settings of a client: the config file's, where not said otherwise.
 
     Raises ConfigError where there is neither a file nor a URL: nothing is guessed.
     """
     settings = client_settings(config, redis_url=url)
-    changes = {"namespace": namespace, "timezone": timezone}
+    if durable not in (None, "memory", "disk", "replica"):
+        raise InvalidInput(f"durable is memory, disk or replica, not {durable!r:.60}")
+    changes = {"namespace": namespace, "timezone": timezone, "durable": durable}
     given = {key: value for key, value in changes.items() if value is not None}
     return replace(settings, **given)  # type: ignore[arg-type]
 
@@ -181,7 +187,8 @@ def only(found: list[Task], task_id: str) -> Task:
     return found[0]
 
 
-def _state(state: object) -> State | None:
+def check_state(state: object) -> State | None:
+    """Return a state, or None for none; raises InvalidInput naming the nearest."""
     if state is None:
         return None
     try:

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scheduld.client.verbs import READ_AT_ONCE, Ahead, admit_type, read_tasks
-from scheduld.errors import Conflict, NotFound, OutcomeUnknown, ScheduldError, TaskExists
+from scheduld.client.verbs import (
+    READ_AT_ONCE,
+    Ahead,
+    Commands,
+    Confirmed,
+    admit_type,
+    read_tasks,
+)
+from scheduld.errors import (
+    Conflict,
+    NotFound,
+    OutcomeUnknown,
+    ScheduldError,
+    TaskExists,
+    Unreachable,
+)
 from scheduld.model import OnConflict, Task
 from scheduld.names import printable
-from scheduld.store import calls
+from scheduld.store import calls, durable
 from scheduld.store.answers import Added, AddedTask
 from scheduld.store.calls import Call
 
@@ -17,6 +31,7 @@ if TYPE_CHECKING:
 
     from scheduld.client.adding import Addition, Pending
     from scheduld.client.verbs import Scope, Verb
+    from scheduld.store.durable import Confirm
     from scheduld.store.keys import TypeKeys
 
 _CREATED = Added.CREATED
@@ -40,7 +55,10 @@ def schedule(scope: Scope, how: Add, addition: Addition) -> Verb[list[Task | Sch
     keys = scope.type(how.type)
     chunks = list(_chunks(addition.tasks, open_))
     steps = (_add(scope, keys, how, addition, chunk) for chunk in chunks)
-    answers = [(yield next(steps))] if len(chunks) == 1 else (yield Ahead(steps))
+    if scope.confirm is not None:
+        answers = yield from _confirmed(scope, scope.confirm, list(steps), addition, chunks)
+    else:
+        answers = [(yield next(steps))] if len(chunks) == 1 else (yield Ahead(steps))
     errors = [answer for answer in answers if isinstance(answer, ScheduldError)]
     for error in errors:
         if isinstance(error, OutcomeUnknown):
@@ -51,6 +69,37 @@ def schedule(scope: Scope, how: Add, addition: Addition) -> Verb[list[Task | Sch
     if to_read:
         yield from _read_kept(scope, how.type, addition, to_read)
     return addition.all_results()
+
+
+def _confirmed(
+    scope: Scope,
+    confirm: Confirm,
+    steps: list[Call[Any]],
+    addition: Addition,
+    chunks: list[list[int]],
+) -> Verb[list[Any]]:
+    """Add chunk by chunk, each confirmed before the next; a doubted one is open again."""
+    if confirm.where == "disk" and not scope.is_disk_known:
+        try:
+            yield Commands((durable.PROBE,))
+        except (Unreachable, OutcomeUnknown):
+            raise
+        except ScheduldError as error:
+            raise durable.refusal(error) from None
+        scope.is_disk_known = True
+    answers: list[Any] = []
+    pairs = yield Confirmed(steps, confirm)
+    for chunk, (answer, doubt) in zip(chunks, pairs, strict=False):
+        answers.append(answer)
+        if doubt is None:
+            continue
+        # What was refused or kept has nothing to confirm.
+        stored = [index for index in chunk if isinstance(addition.results[index], Task)]
+        if stored or any(is_new for _, is_new in answer):
+            for index in stored:
+                addition.results[index] = None
+            raise doubt
+    return answers
 
 
 def _chunks(tasks: list[Pending], open_: list[int]) -> Iterator[list[int]]:

@@ -18,7 +18,7 @@ from scheduld.errors import (
     ScheduldError,
 )
 from scheduld.model import State, Task
-from scheduld.names import check_id, is_name, printable
+from scheduld.names import is_name, printable
 from scheduld.store import usercalls
 from scheduld.store.answers import to_ms
 from scheduld.store.calls import Call
@@ -27,11 +27,12 @@ from scheduld.store.records import to_task
 
 if TYPE_CHECKING:
     from scheduld.store.calls import Caller
+    from scheduld.store.durable import Confirm
     from scheduld.store.wire import Command
 
 T = TypeVar("T")
 READ_AT_ONCE = 50
-_LIVE_MS = 60_000
+LIVE_MS = 60_000
 LIST_LIMIT = 10_000
 
 
@@ -52,7 +53,25 @@ class Ahead:
     calls: Iterator[Call[Any]]
 
 
-Step = Call[Any] | Sequence[Call[Any]] | Commands | Ahead
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Nothing to send for so long."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """Calls to carry out one after the other, each stored where `confirm` says, or doubted.
+
+    Of each it is sent a pair: its result, and why it may be lost again, or None.
+    """
+
+    calls: Sequence[Call[Any]]
+    confirm: Confirm
+
+
+Step = Call[Any] | Sequence[Call[Any]] | Commands | Ahead | Sleep | Confirmed
 """What a verb asks for; of one call it is sent the result itself, of others a list."""
 Verb = Generator[Step, Any, T]
 
@@ -64,6 +83,10 @@ class Scope:
     caller: Caller
     configured_types: frozenset[str] = frozenset()
     announced: set[str] = field(default_factory=set)
+    confirm: Confirm | None = None
+    """Where a task must be stored before its add is answered, beyond the server's memory."""
+    is_disk_known: bool = False
+    """Whether the server was found to be one that can tell what is on its disk."""
 
     def type(self, name: str) -> TypeKeys:
         """The keys of a type."""
@@ -83,28 +106,41 @@ def admit_type(scope: Scope, name: str, *, allow_unknown: bool) -> Verb[None]:
     if name in scope.announced:
         return
     if not allow_unknown:
-        yield from _must_be_known(scope, name)
+        yield from must_be_known(scope, name)
     yield Commands((("SADD", scope.caller.keys.types, name),))
     scope.announced.add(name)
 
 
-def _must_be_known(scope: Scope, name: str) -> Verb[None]:
+def must_be_known(scope: Scope, name: str) -> Verb[None]:
+    """Raise InvalidInput for a type that nobody knows, naming the nearest."""
     if name in scope.configured_types:
         return
     types = yield from known_types(scope)
     if name not in types:
-        import difflib
+        raise InvalidInput(f"there is no task type {name!r}", hint=_nearest(name, types))
 
-        near = difflib.get_close_matches(name, types, 1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(types) or 'none'}"
-        raise InvalidInput(f"there is no task type {name!r}", hint=hint)
+
+def not_found(scope: Scope, type_name: str, task_id: str) -> Verb[NotFound]:
+    """Make the error for a task that is not there; of an unknown type it names the nearest."""
+    types = yield from known_types(scope)
+    hint = None
+    if type_name not in types:
+        hint = f"there is no task type {type_name!r}: {_nearest(type_name, types)}"
+    return NotFound(f"there is no task {type_name}/{printable(task_id)}", hint=hint)
+
+
+def _nearest(name: str, types: list[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, types, 1)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(types) or 'none'}"
 
 
 def is_served(scope: Scope, type_name: str) -> Verb[bool]:
     """Whether a live replica works on a type: one that was heard of within a minute."""
     keys = scope.caller.keys
     (time,) = yield Commands((("TIME",),))
-    since = int(time[0]) * 1000 - _LIVE_MS
+    since = int(time[0]) * 1000 - LIVE_MS
     (replicas,) = yield Commands((("ZRANGEBYSCORE", keys.nodes, since, "+inf"),))
     if not replicas:
         return False
@@ -117,7 +153,7 @@ def get(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Read one task; raises NotFound."""
     found = yield from read_tasks(scope, type_name, [encode_id(task_id)])
     if not found:
-        raise NotFound(f"there is no task {type_name}/{printable(task_id)}")
+        raise (yield from not_found(scope, type_name, task_id))
     return found[0]
 
 
@@ -142,28 +178,8 @@ def list_tasks(
             tasks = yield from _walk(scope, name, index, state, limit)
             found.update({task.ref: task for task in tasks})
     if type_name and not found:
-        yield from _must_be_known(scope, type_name)
+        yield from must_be_known(scope, type_name)
     return list(found.values())
-
-
-def cancel(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
-    """Cancel a task, or ask its run to stop; raises NotFound or Conflict."""
-    call = usercalls.cancel(scope.caller, scope.type(type_name), encode_id(task_id))
-    (decision,) = yield [call]
-    if isinstance(decision, ScheduldError):
-        raise decision
-    if decision.code == _REFUSED:
-        raise _refused(type_name, task_id, decision.state, "cancelled", "it has ended")
-    return (yield from get(scope, type_name, task_id))
-
-
-def requeue(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
-    """Schedule an ended task again, due now; raises NotFound or Conflict."""
-    call = usercalls.requeue(scope.caller, scope.type(type_name), [encode_id(task_id)])
-    (decision,) = yield call
-    if decision.code == _REFUSED:
-        raise _refused(type_name, task_id, decision.state, "requeued", "it has not ended")
-    return (yield from get(scope, type_name, task_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +197,7 @@ class TypeStats:
     next_due_ms: int | None
     now_ms: int
     counters: dict[str, int]
+    paused: bool = False
 
 
 def stats(scope: Scope, type_name: str | None = None) -> Verb[list[TypeStats]]:
@@ -194,15 +211,6 @@ def stats(scope: Scope, type_name: str | None = None) -> Verb[list[TypeStats]]:
         replies = yield Commands((*sizes, first, ("HGETALL", keys.meta), ("TIME",)))
         result.append(_type_stats(name, replies))
     return result
-
-
-_REFUSED = 3
-_HINTS = {
-    "scheduled": "it is scheduled already",
-    "running": "it runs now",
-    "done": "requeue it to run it again",
-    "dead": "requeue it to run it again",
-}
 
 
 def _type_stats(name: str, replies: list[Any]) -> TypeStats:
@@ -222,6 +230,7 @@ def _type_stats(name: str, replies: list[Any]) -> TypeStats:
         next_due_ms=to_ms(first[1]) if first else None,
         now_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
         counters=counters,
+        paused=b"paused" in pairs,
     )
 
 
@@ -261,10 +270,3 @@ def _walk(
         found += [task for task in tasks if state is None or task.state is state]
         start += READ_AT_ONCE
     return found[:limit]
-
-
-def _refused(type_name: str, task_id: str, state: str, verb: str, why: str) -> ScheduldError:
-    ref = f"{type_name}/{printable(check_id(task_id))}"
-    if state == "none":
-        return NotFound(f"there is no task {ref}")
-    return Conflict(f"{ref} is {state} and cannot be {verb}: {why}", hint=_HINTS.get(state))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scheduld.clock import ServerClock, monotonic
 from scheduld.errors import ScheduldError
+from scheduld.store.durable import confirmed
 from scheduld.store.lines import Line, Lines
 from scheduld.store.trouble import Interrupted, drops_connection, from_interruption
 from scheduld.store.wire import (
@@ -33,7 +34,9 @@ from scheduld.store.wire import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from scheduld.errors import OutcomeUnknown
     from scheduld.store.calls import Call
+    from scheduld.store.durable import Confirm
 
 T = TypeVar("T")
 
@@ -81,6 +84,13 @@ class AsyncLink:
         """Carry calls out in one exchange; errors of single calls stand among the results."""
         conversation = converse(calls, self.server, self.timeout_s * 1000)
         return await self._drive(conversation, writes=any_writes(calls))
+
+    async def run_confirmed(
+        self, calls: Sequence[Call[Any]], confirm: Confirm
+    ) -> list[tuple[Any, OutcomeUnknown | None]]:
+        """Carry calls out as `durable.confirmed` says."""
+        conversation = confirmed(calls, self.server, self.timeout_s * 1000, confirm)
+        return await self._drive(conversation, writes=True)
 
     async def run_ahead(self, calls: Iterable[Call[Any]]) -> list[Any]:
         """Carry calls out as `pipeline` says; raises Unreachable if nothing could be sent."""

@@ -54,6 +54,7 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         releases=_number(fields, "releases") or 0,
         interruptions=_number(fields, "interruptions") or 0,
         fence=_number(fields, "fence"),
+        revision=_number(fields, "revision") or 0,
         owner=_text(fields, "owner") if state is not State.SCHEDULED else None,
         started_ms=_started_ms(fields) if state is not State.SCHEDULED else None,
         finished_ms=(raw.died_ms if state is State.DEAD else raw.finished_ms) if ended else None,

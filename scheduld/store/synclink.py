@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scheduld.clock import ServerClock
 from scheduld.errors import ScheduldError
 from scheduld.store.blocking import BlockingLine, BlockingLines
+from scheduld.store.durable import confirmed
 from scheduld.store.trouble import Interrupted, drops_connection, from_interruption
 from scheduld.store.wire import (
     Ahead,
@@ -31,7 +32,9 @@ from scheduld.store.wire import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from scheduld.errors import OutcomeUnknown
     from scheduld.store.calls import Call
+    from scheduld.store.durable import Confirm
 
 T = TypeVar("T")
 
@@ -75,6 +78,13 @@ class SyncLink:
         """Carry calls out in one exchange; errors of single calls stand among the results."""
         conversation = converse(calls, self.server, self.timeout_s * 1000)
         return self._drive(conversation, writes=any_writes(calls))
+
+    def run_confirmed(
+        self, calls: Sequence[Call[Any]], confirm: Confirm
+    ) -> list[tuple[Any, OutcomeUnknown | None]]:
+        """Carry calls out as `durable.confirmed` says."""
+        conversation = confirmed(calls, self.server, self.timeout_s * 1000, confirm)
+        return self._drive(conversation, writes=True)
 
     def run_ahead(self, calls: Iterable[Call[Any]]) -> list[Any]:
         """Carry calls out as `pipeline` says; raises Unreachable if nothing could be sent."""

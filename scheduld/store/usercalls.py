@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scheduld.store.answers import Decision, Edited, Entry, Looked, RawTask, raw_task, text
@@ -54,6 +54,10 @@ class Edit:
     delay_ms: int | None = None
     if_revision: int | None = None
     old_payload: bytes | None = None
+
+    def of_payload(self, payload: bytes, old_payload: bytes) -> Edit:
+        """The same with a payload that was made from an old one."""
+        return replace(self, payload=payload, old_payload=old_payload)
 
 
 def edit(caller: Caller, type_keys: TypeKeys, raw_id: bytes, change: Edit) -> Call[Edited]:

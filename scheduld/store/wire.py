@@ -82,7 +82,7 @@ def converse(
             if is_missing_script(reply):
                 missing.append(index)
             results[index] = read(calls[index], reply, server)
-            if is_missing_script(reply) or _is_late(reply):
+            if is_missing_script(reply) or is_late(reply):
                 again.append(index)
         replies = None
         if not again or last_try:
@@ -161,7 +161,8 @@ def is_done(reply: Any) -> bool:
     return type(reply) is list and reply[0] == _OK
 
 
-def _is_late(reply: Any) -> bool:
+def is_late(reply: Any) -> bool:
+    """Whether the call was refused because it came after its deadline."""
     return isinstance(reply, list) and reply[0] == Code.LATE
 
 
