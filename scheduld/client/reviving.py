@@ -91,7 +91,9 @@ class Revival:
             ]
             if not raw_ids:
                 break
-            errors = yield usercalls.fields(scope.caller, keys, raw_ids, "error")
+            errors: list[bytes] = [b""] * len(raw_ids)
+            if self.error is not None:
+                errors = yield usercalls.fields(scope.caller, keys, raw_ids, "error")
             found: list[bytes] = []
             for raw_id, error in zip(raw_ids, errors, strict=True):
                 if len(found) == most:
