@@ -24,8 +24,10 @@ from scheduld.store.keys import decode_id
 if TYPE_CHECKING:
     from scheduld.client.verbs import Scope, Verb
 
-_PAGE = 100
-"""How many errors are read in one call: each may have a traceback."""
+_PAGE = 200
+"""How many errors are read in one call."""
+_TRACEBACK = ',"traceback":'
+"""What follows kind and message in a stored error; inside a text its quotes are escaped."""
 _SHOWN = 200
 _VARYING = re.compile(
     r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
@@ -47,16 +49,23 @@ class DeadGroup:
     example_id: str
 
 
+def read_errors(scope: Scope, type_name: str, raw_ids: list[bytes]) -> Verb[list[str]]:
+    """Read the errors of some tasks, each as `kind: message`."""
+    call = usercalls.fields(scope.caller, scope.type(type_name), raw_ids, "error", stop=_TRACEBACK)
+    return [summary(raw) for raw in (yield call)]
+
+
 def summary(raw: bytes) -> str:
-    """Say a stored error in one line, `kind: message`."""
+    """Say a stored error, maybe without its traceback and end, in one line."""
     try:
-        error: Any = codec.parse(raw)
+        error: Any = codec.parse(raw if raw.endswith(b"}") else raw + b"}")
     except InvalidInput:
         error = None
     if not isinstance(error, dict):
         return "unknown"
     words = [str(error[name]) for name in ("kind", "message") if error.get(name)]
-    return printable(" ".join(": ".join(words).split())) or "unknown"
+    text = " ".join(": ".join(words).split()) or "unknown"
+    return text if text.isprintable() else printable(text)
 
 
 def without_numbers(text: str) -> str:
@@ -134,6 +143,6 @@ class _Errors:
         raw_ids = flat[::2]
         if not raw_ids:
             return []
-        errors = yield usercalls.fields(self.scope.caller, keys, raw_ids, "error")
+        errors = yield from read_errors(self.scope, self.type_name, raw_ids)
         died = [to_ms(score) or 0 for score in flat[1::2]]
-        return list(zip(raw_ids, died, map(summary, errors), strict=True))
+        return list(zip(raw_ids, died, errors, strict=True))

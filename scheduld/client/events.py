@@ -20,7 +20,7 @@ _POLLS_PER_LOOK = 20
 """How often the list of types is read while following all of them: every five seconds."""
 _SHOWN_IDS = 100
 """Of each kind a call's event names so many ids, and counts the others (include/events.lua)."""
-_CURSOR = re.compile(r"\d{1,19}-\d{1,19}")
+_CURSOR = re.compile(r"[0-9]{5,19}-[0-9]{1,19}")  # "2026-11" is none
 _WITH_ERRORS = frozenset({"retry", "dead", "paused"})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduld.client.dead import matches, summary
+from scheduld.client.dead import matches, read_errors
 from scheduld.client.verbs import Commands, Sleep, get, must_be_known
 from scheduld.clock import monotonic
 from scheduld.errors import Conflict, NotFound, OutcomeUnknown, ScheduldError
@@ -91,15 +91,15 @@ class Revival:
             ]
             if not raw_ids:
                 break
-            errors: list[bytes] = [b""] * len(raw_ids)
+            errors = [""] * len(raw_ids)
             if self.error is not None:
-                errors = yield usercalls.fields(scope.caller, keys, raw_ids, "error")
+                errors = yield from read_errors(scope, self.type, raw_ids)
             found: list[bytes] = []
             for raw_id, error in zip(raw_ids, errors, strict=True):
                 if len(found) == most:
                     break
                 self._left -= 1
-                if matches(summary(error), self.error):
+                if matches(error, self.error):
                     found.append(raw_id)
                 else:
                     self._offset += 1

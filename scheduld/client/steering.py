@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scheduld.client.verbs import Scope, Verb
     from scheduld.store.keys import TypeKeys
 
-_PAGE = 500
+_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)

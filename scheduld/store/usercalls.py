@@ -134,16 +134,16 @@ def read(caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes]) -> Call[
 
 
 def fields(
-    caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes], field: str
+    caller: Caller, type_keys: TypeKeys, raw_ids: Sequence[bytes], field: str, *, stop: str = ""
 ) -> Call[list[bytes]]:
-    """Read one field of each of some tasks; empty where there is none."""
+    """Read one field of each of some tasks, up to the text `stop`; empty where there is none."""
     check_size(raw_ids)
     return caller.call(
         "fields",
         type_keys,
         lambda answer: list(answer[2]),
         extra_keys=type_keys.tasks(raw_ids),
-        args={"field": field, "count": len(raw_ids)},
+        args={"field": field, "stop": stop, "count": len(raw_ids)},
     )
 
 

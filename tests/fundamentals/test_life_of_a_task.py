@@ -262,8 +262,13 @@ def _replace(store: Store) -> None:
 
 
 def _prune(store: Store) -> None:
+    state = store.state("a")
+    store.add("b")
+    store.finish(store.take("b"))
+    assert store.purge(state, limit=1).removed == 1
     store.pass_ms(2)
     store.prune(Keep(1, 1), Keep(1, 1))
+    assert store.state("b") == "none"
 
 
 RUNNING: dict[tuple[str, str], Callable[[Store, Claim], object]] = {
@@ -282,6 +287,9 @@ OTHERS: dict[tuple[str, str, str], Callable[[Store], object]] = {
     (GONE, "scheduled", "HSET and ZADD"): _plain,
     ("scheduled", "running", "claim"): _claimed,
     ("scheduled", "scheduled", "replace"): _replace,
+    ("scheduled", "scheduled", "edit"): lambda store: store.edit("a", at_ms=store.time + 9),
+    ("scheduled", "scheduled", "run now"): lambda store: store.run_now("a"),
+    ("scheduled", GONE, "purge"): lambda store: store.purge("scheduled"),
     ("scheduled", "cancelled", "cancel"): lambda store: store.cancel("a"),
     ("scheduled", "dead", "cannot be run"): _broken,
     **{
@@ -289,7 +297,7 @@ OTHERS: dict[tuple[str, str, str], Callable[[Store], object]] = {
         for state in ("done", "cancelled", "dead")
     },
     **{(state, "scheduled", "replace"): _replace for state in ("done", "cancelled", "dead")},
-    **{(state, GONE, "prune"): _prune for state in ("done", "cancelled", "dead")},
+    **{(state, GONE, "prune or purge"): _prune for state in ("done", "cancelled", "dead")},
 }
 
 
