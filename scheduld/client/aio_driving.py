@@ -66,6 +66,8 @@ class AsyncDriving:
                 link = self._link or await self._connected()
                 return await self._drive(link, asked.verb())
             except ScheduldError as error:
+                if asked.progress is not None:
+                    patience.note(asked.progress())
                 pause = patience.pause_s(error, asked.explain)
             await asyncio.sleep(pause)
             if self._membership is not None:

@@ -70,6 +70,8 @@ class Driving:
             try:
                 return self._drive(self._link or self._connected(), asked.verb())
             except ScheduldError as error:
+                if asked.progress is not None:
+                    patience.note(asked.progress())
                 pause = patience.pause_s(error, asked.explain)
             time.sleep(pause)
             if self._membership is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from scheduld.client.requests import Asked
-from scheduld.client.verbs import known_types, must_be_known
+from scheduld.client.verbs import READ_AT_ONCE, Commands, known_types, must_be_known
 from scheduld.model import State, Task
 from scheduld.store import usercalls
 from scheduld.store.records import to_task
@@ -42,6 +43,7 @@ class Export:
     _parts: deque[tuple[str, str]] = field(default_factory=deque)
     _is_begun: bool = False
     _place: tuple[bytes, bytes] | None = None
+    _held: deque[bytes] | None = None
     _is_any_found: bool = False
     _is_over: bool = False
 
@@ -60,16 +62,34 @@ class Export:
             self._is_over = True
             return []
         name, part = self._parts[0]
+        page = yield from (self._running(name) if part == "leased" else self._page(name, part))
+        if page is None:
+            self._parts.popleft()
+            self._place = self._held = None
+            return []
+        self._is_any_found = True
+        tasks = [to_task(name, raw) for raw in page if _home(raw) == part]
+        return [task for task in tasks if task and self.state in (None, task.state)]
+
+    def _page(self, name: str, part: str) -> Verb[list[RawTask] | None]:
         keys = self.scope.type(name)
         page = yield usercalls.walk(self.scope.caller, keys, part, self._place, limit=_PAGE)
+        self._place = page[-1].place if page else None
+        return [entry.raw for entry in page] or None
+
+    def _running(self, name: str) -> Verb[list[RawTask] | None]:
+        """Read those that run now: renewals move their places, and there are few."""
+        keys = self.scope.type(name)
+        if self._held is None:
+            (raw_ids,) = yield Commands((("ZRANGE", keys.leased, 0, -1),))
+            self._held = deque(raw_ids)
+        page = list(islice(self._held, READ_AT_ONCE))
         if not page:
-            self._parts.popleft()
-            self._place = None
-            return []
-        self._place = page[-1].place
-        self._is_any_found = True
-        tasks = [to_task(name, entry.raw) for entry in page if _home(entry.raw) == part]
-        return [task for task in tasks if task and self.state in (None, task.state)]
+            return None
+        rows: list[RawTask] = yield usercalls.read(self.scope.caller, keys, page)
+        for _ in page:
+            self._held.popleft()
+        return rows
 
 
 def _home(raw: RawTask) -> str:

@@ -132,7 +132,7 @@ class Operations:
         purge = steering.Purge(wanted, older_ms)
         if dry_run:
             return Asked(lambda: purge.count(self._scope, name))
-        return Asked(lambda: purge.verb(self._scope, name))
+        return Asked(lambda: purge.verb(self._scope, name), progress=lambda: purge.removed)
 
     def dead(self, type: object, error: object, limit: object) -> Asked[list[Task]]:  # noqa: A002
         """Check a dead."""
@@ -159,7 +159,11 @@ class Operations:
         most = None if limit is None else _limit(limit)
         wait_s = _seconds("canary_wait_s", canary_wait_s) if canary else None
         revival = Revival(name, text, most, wait_s)
-        return Asked(lambda: revival.verb(self._scope), explain=revival.explain)
+        return Asked(
+            lambda: revival.verb(self._scope),
+            explain=revival.explain,
+            progress=lambda: revival.steps,
+        )
 
     def events(
         self,

@@ -25,12 +25,20 @@ class Patience:
     _deadline: float = field(init=False)
     _pause_s: float = field(default=_FIRST_PAUSE_S, init=False)
     _unknown: OutcomeUnknown | None = field(default=None, init=False)
+    _progress: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         wait_s: object = self.wait_s
         if not isinstance(wait_s, int | float) or not 0 <= wait_s < math.inf:
             raise InvalidInput(f"wait_s is a number of seconds, not {wait_s!r}")
         self._deadline = monotonic() + self.wait_s
+
+    def note(self, progress: int) -> None:
+        """Wait anew if the verb has come further since the last error: it is a long one."""
+        if progress != self._progress:
+            self._progress = progress
+            self._deadline = monotonic() + self.wait_s
+            self._pause_s, self._unknown = _FIRST_PAUSE_S, None
 
     def pause_s(
         self, error: ScheduldError, explain: Callable[[ScheduldError], None] | None = None

@@ -42,12 +42,14 @@ T = TypeVar("T")
 class Asked(Generic[T]):
     """One request of a caller, checked; nothing was sent yet.
 
-    `explain` completes the error that the request ends with.
+    `explain` completes the error that the request ends with. `progress`, of a long one, tells by
+    a number that it has come further.
     """
 
     verb: Callable[[], verbs.Verb[T]]
     repeatable: bool = True
     explain: Callable[[ScheduldError], None] | None = None
+    progress: Callable[[], int] | None = None
 
 
 class Requests:

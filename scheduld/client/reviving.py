@@ -45,6 +45,8 @@ class Revival:
     limit: int | None
     canary_wait_s: float | None
     requeued: int = 0
+    steps: int = 0
+    """How often it has come further."""
     _canary_id: str | None = None
     _canary: Task | None = None
     _deadline: float = 0.0
@@ -73,8 +75,8 @@ class Revival:
 
     def explain(self, error: ScheduldError) -> None:
         """Complete an error that ended the requeue."""
-        if self.requeued:
-            error.message += f"; {self.requeued} dead tasks were scheduled again"
+        if self.requeued and not isinstance(error, Conflict):
+            error.message += f"; {self.requeued} dead tasks are scheduled again so far"
             error.args = (error.message,)
 
     def _next(self, scope: Scope, most: int | None) -> Verb[list[bytes]]:
@@ -121,6 +123,7 @@ class Revival:
             self.requeued += decision.code == 1 or (self._is_sent and decision.state != "broken")
             self._offset += decision.state == "broken"
         self._page, self._is_sent = [], False
+        self.steps += 1
         return decisions
 
     def _try_canary(self, scope: Scope, wait_s: float) -> Verb[None]:
@@ -141,6 +144,7 @@ class Revival:
                 task = yield from get(scope, self.type, self._canary_id)
             except NotFound:
                 raise _stop(ref, f"cannot be judged: {_GONE}") from None
+            self.steps += 1
             if task.state is State.DONE:
                 self._canary = task
                 return

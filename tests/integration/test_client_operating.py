@@ -526,6 +526,26 @@ def test_export_gives_each_task_once(ask: Asker) -> None:
     assert len({task.id for task in ask("export", "job")}) == 455
 
 
+def test_export_gives_a_run_once_that_is_renewed(
+    ask: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A renewal moves a run's lease ahead of the reader; it is told once all the same."""
+    store = ask.store
+    for number in range(4):
+        store.add(f"r{number}")
+    claims = store.claim().claims
+    real, leases = usercalls.read, itertools.count(60_000, 1_000)
+
+    def read(*args: Any) -> Any:
+        store.renew(*claims, lease_ms=next(leases))
+        return real(*args)
+
+    monkeypatch.setattr(usercalls, "read", read)
+    monkeypatch.setattr("scheduld.client.export.READ_AT_ONCE", 2)
+    found = [task.id for task in ask("export", "job")]
+    assert sorted(found) == ["r0", "r1", "r2", "r3"]
+
+
 def test_namespaces_do_not_mix(ask: Asker) -> None:
     """What another namespace holds is neither told nor touched."""
     other = fresh_namespace()

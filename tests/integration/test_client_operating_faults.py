@@ -155,3 +155,24 @@ async def test_follow_gives_up_after_its_patience(own: RunningServer) -> None:
         await asyncio.to_thread(own.stop)
         with pytest.raises(Unreachable):
             await anext(following)
+
+
+async def test_a_long_verb_is_patient_anew(fast_store: Store) -> None:
+    """Patience counts from the last step that went well: a canary that is waited for longer than
+    `wait_s` survives a lost connection at the end."""
+    store = fast_store
+    store.now = None
+    store.redis.sadd(store.keys.types, "job")
+    store.into("dead", "d")
+    async with (
+        Proxy(store.server.url) as proxy,
+        AsyncClient(proxy.url, namespace=store.namespace, wait_s=0.5) as client,
+    ):
+        asking = asyncio.ensure_future(client.requeue_dead("job", canary=True))
+        await until(lambda: store.state("d") == "scheduled", "the canary is scheduled")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(asking), 0.8)
+        await proxy.become("reset")
+        await proxy.become("pass")
+        store.finish(store.take("d"))
+        assert (await asking).requeued == 1

@@ -10,7 +10,11 @@ from scheduld import (
     Client,
     ConfigError,
     Dead,
+    DeadGroup,
+    Event,
+    Node,
     OutcomeUnknown,
+    Requeued,
     Retry,
     Run,
     ScheduldError,
@@ -19,6 +23,7 @@ from scheduld import (
     Task,
     TaskExists,
     TaskSpec,
+    TypePause,
     TypeStats,
     parse_when,
     schedule_task,
@@ -51,6 +56,21 @@ def ask(client: Client) -> None:
     assert_type(client.cancel("email", "42"), Task)
     assert_type(client.requeue("email", "42").to_dict(), dict[str, Any])
     assert_type(client.find("42").ref, str)
+    assert_type(client.edit("email", "42", merge={"a": None}, if_revision=3).revision, int)
+    assert_type(client.run_now("email", "42"), Task)
+    assert_type(client.pause("email", reason="why"), TypePause)
+    assert_type(client.paused(), list[TypePause])
+    assert_type(client.resume("email"), bool)
+    assert_type(client.dead(error="timeout"), list[Task])
+    assert_type(client.dead_groups("email"), list[DeadGroup])
+    assert_type(client.requeue_dead("email", canary=True), Requeued)
+    assert_type(client.purge("email", state=State.DONE, older_than=timedelta(days=1)), int)
+    assert_type(client.events("email", id="42", since="1h")[0].ids, tuple[str, ...])
+    assert_type(client.nodes(), list[Node])
+    for event in client.follow():
+        assert_type(event, Event)
+    for task in client.export(state="dead"):
+        assert_type(task, Task)
     assert_type(parse_when("tomorrow 09:00", timezone="Asia/Tokyo"), datetime)
 
 
@@ -59,6 +79,11 @@ async def ask_async() -> None:
     async with AsyncClient("redis://localhost", namespace="n", wait_s=1) as client:
         assert_type(await client.schedule("email", {"a": 1}, delay="1h"), Task)
         assert_type(await client.list(limit=3), list[Task])
+        assert_type(await client.edit("email", "42", delay="5m"), Task)
+        async for event in client.follow("email"):
+            assert_type(event, Event)
+        async for task in client.export():
+            assert_type(task, Task)
         assert_type(await client.stats("email"), list[TypeStats])
         assert_type(await client.schedule_many("email", [{}]), list[Task | ScheduldError])
 
