@@ -23,8 +23,10 @@ from scheduld.engine.outage import Outage
 from scheduld.engine.replica import Replica
 from scheduld.errors import OutcomeUnknown, ScheduldError, Unreachable
 from scheduld.names import new_id
-from scheduld.observe.logs import configure
+from scheduld.observe import masking
+from scheduld.observe.logs import catch_strays, configure
 from scheduld.observe.notify import Notifier
+from scheduld.observe.secrets import masker_for
 from scheduld.registry import resolve
 from scheduld.store.calls import Caller, NewTask, add
 from scheduld.store.connect import join
@@ -51,7 +53,9 @@ def serve(config: Config, *, verbose: bool = False) -> int:
     load.
     """
     _open_streams()
-    configure(verbose=verbose)
+    masking.install(masker_for(config))
+    configure(config.log, verbose=verbose)
+    catch_strays()
     duties = [Duty(kind, resolve(kind)) for kind in config.types.values()]
     return _run(Daemon(config, duties))
 

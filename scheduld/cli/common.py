@@ -131,6 +131,7 @@ def session() -> Iterator[Session]:
 
     said = common()
     settings = client_settings(said.config, redis_url=said.redis_url)
+    _mask_secrets_of(settings.redis_url)
     for text in settings.notes:
         note(f"scheduld: {printable(text)}")
     if said.namespace is not None:
@@ -144,6 +145,13 @@ def session() -> Iterator[Session]:
         wait_s=parse_duration_ms(said.wait, what="--wait") / 1000,
     ) as client:
         yield Session(client, settings)
+
+
+def _mask_secrets_of(url: str) -> None:
+    from scheduld.observe.masking import Masker, install
+    from scheduld.observe.secrets import url_secrets
+
+    install(Masker(secrets=url_secrets(url)))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scheduld.errors import OutcomeUnknown, ScheduldError
 from scheduld.names import printable
+from scheduld.observe.masking import current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,16 +61,19 @@ def note(text: str) -> None:
 
 
 def report(error: ScheduldError, *, as_json: bool) -> None:
-    """Print an error, in words or as JSON."""
-    hint = error.hint
+    """Print an error, in words or as JSON, with known secrets masked."""
+    mask = current().values
+    message, hint = mask(error.message), error.hint
+    if hint and not isinstance(error, RepeatSafely):
+        hint = mask(hint)  # a command to repeat must stay what it was, and holds no secret URL
     if as_json:
-        told = {"kind": error.kind, "message": printable(error.message), "hint": hint}
+        told = {"kind": error.kind, "message": printable(message), "hint": hint}
         note(json.dumps({"error": told}))
     elif isinstance(error, RepeatSafely):
         # Without brackets around it, the command can be copied as it stands.
-        note(f"scheduld: {printable(error.message)}; {hint}")
+        note(f"scheduld: {printable(message)}; {hint}")
     else:
-        note(printable(f"scheduld: {error.message}" + (f" ({hint})" if hint else "")))
+        note(printable(f"scheduld: {message}" + (f" ({hint})" if hint else "")))
 
 
 def shell_words(words: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scheduld.config.faults import BadValue, KeyPath
@@ -18,6 +19,15 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LARGEST = 64 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A value that was filled in: where it stands, the whole text, and what went into it."""
+
+    path: KeyPath
+    text: str = field(repr=False)
+    pieces: frozenset[str] = field(repr=False)
+
+
 @dataclass
 class Interpolation:
     """Fills values in. `filled` tells which paths got one, `secrets` which texts went in."""
@@ -26,6 +36,7 @@ class Interpolation:
     report: Callable[[KeyPath, BadValue], None]
     filled: set[KeyPath] = field(default_factory=set)
     secrets: set[str] = field(default_factory=set, repr=False)
+    values: list[Filled] = field(default_factory=list, repr=False)
 
     def value(self, value: Any, path: KeyPath) -> Any:
         """Return the value with all strings inside it filled in; faults are reported.
@@ -41,18 +52,20 @@ class Interpolation:
         return value
 
     def _text(self, text: str, path: KeyPath) -> str:
+        pieces: set[str] = set()
         try:
-            filled = _PLACE.sub(self._one, text)
+            filled = _PLACE.sub(partial(self._one, pieces), text)
         except BadValue as exc:
             self.filled.add(path)
             self.report(path, exc)
             return text
         if any(match[0] != "$${" for match in _PLACE.finditer(text)):
             self.filled.add(path)
-            self.secrets.add(filled)
+            self.secrets.update((filled, *pieces))
+            self.values.append(Filled(path, filled, frozenset(pieces)))
         return filled
 
-    def _one(self, match: re.Match[str]) -> str:
+    def _one(self, pieces: set[str], match: re.Match[str]) -> str:
         if match[0] == "$${":
             return "${"
         name = match[1] or ""
@@ -66,7 +79,7 @@ class Interpolation:
                 'has a "${" that starts neither ${VARIABLE} nor ${file:/path}',
                 hint="write $${ for the characters themselves",
             )
-        self.secrets.add(inserted)
+        pieces.add(inserted)
         return inserted
 
     def _variable(self, name: str) -> str:

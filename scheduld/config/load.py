@@ -77,6 +77,7 @@ def load(
         notes=opening.source.notes,
         concurrency=scheduld.concurrency,
         shutdown_grace_ms=scheduld.shutdown_grace,
+        filled=report.filled_values,
         types=MappingProxyType({found.name: found for found in types if found}),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scheduld.config.faults import BadValue, KeyPath, show_path, wrong_type
-from scheduld.config.interpolate import Interpolation
+from scheduld.config.interpolate import Filled, Interpolation
 from scheduld.config.keys import unknown_key, unknown_keys
 from scheduld.errors import ConfigError, Problem
 
@@ -30,6 +30,11 @@ class Report:
     def filled(self, value: Any, path: KeyPath) -> Any:
         """Return the value with `${...}` filled in; what cannot be filled in is a problem."""
         return self._fill.value(value, path)
+
+    @property
+    def filled_values(self) -> tuple[Filled, ...]:
+        """All values that were filled in so far."""
+        return tuple(self._fill.values)
 
     def _not_filled(self, path: KeyPath, fault: BadValue) -> None:
         self._add(path, fault.words)

@@ -16,6 +16,7 @@ from scheduld.payload import DEFAULT_MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from scheduld.config.interpolate import Filled
     from scheduld.model import Durable, TaskType
 
 Appendfsync = Literal["everysec", "always"]
@@ -89,6 +90,8 @@ class Config(Settings):
     shutdown_grace_ms: int = 30_000
     log: LogSettings = field(default_factory=LogSettings)
     types: Mapping[str, TaskType] = field(default_factory=lambda: MappingProxyType({}))
+    filled: tuple[Filled, ...] = ()
+    """The values that came from `${...}`: most are secrets."""
 
     def __repr__(self) -> str:
         # Only the names: the options of a type may hold secrets.

@@ -1,24 +1,33 @@
 """Log lines: readable on a terminal, JSON otherwise; one record is one line, always.
 
-A log that cannot be written never disturbs the work: the line is dropped and counted.
+A log that cannot be written never disturbs the work: the line is dropped and counted. All
+records of the process come here, those of handlers and libraries too.
 """
 
 from __future__ import annotations
 
-import json
 import logging
+import os
 import sys
+import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
 
-from scheduld.names import printable
+from scheduld.config.settings import LogSettings
+from scheduld.observe import masking
+from scheduld.observe.lines import Cleaner, json_line, text_line
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
+    from scheduld.observe.lines import Render
+
 _LEVELS = logging.getLevelNamesMapping()
+_OF_STDLIB = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STRAY = "scheduld.stray"
 
 
 class SafeStream:
@@ -56,19 +65,54 @@ class _CalmLogger(structlog.stdlib.BoundLogger):
         return None
 
 
-def configure(stream: TextIO | None = None, *, verbose: bool = False) -> SafeStream:
-    """Set logging up for the daemon, that of handlers and libraries included."""
-    target = stream or sys.stderr
-    safe = SafeStream(target)
-    is_terminal = target.isatty()
+class _Formatter(structlog.stdlib.ProcessorFormatter):
+    """Turns every record into a line; one that cannot be read becomes a line that says so."""
+
+    def __init__(self, render: Render, *shared: Any) -> None:
+        super().__init__(
+            foreign_pre_chain=[_extras, *shared],
+            processors=[
+                self.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                _message,
+                self._finish,
+            ],
+            use_get_message=False,
+            pass_foreign_args=True,
+        )
+        self._render = render
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record as one line."""
+        try:
+            return super().format(record)
+        except Exception as error:  # noqa: BLE001 - arguments and errors of others may raise
+            fields = {
+                "level": record.levelname.lower(),
+                "event": "a log record could not be read",
+                "logger": record.name,
+                "error": type(error).__name__,
+            }
+            return self._render(Cleaner(masking.current()).record(fields))
+
+    def _finish(self, _: Any, __: str, event: MutableMapping[str, Any]) -> str:
+        return self._render(Cleaner(masking.current()).record(event))
+
+
+def configure(
+    settings: LogSettings | None = None, stream: TextIO | None = None, *, verbose: bool = False
+) -> SafeStream:
+    """Set logging up for the daemon, that of handlers and libraries included.
+
+    `verbose` means level `debug`, whatever the settings say.
+    """
+    settings = settings or LogSettings()
+    safe = SafeStream(stream or sys.stderr)
     shared: list[Any] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-        _one_line,
     ]
-    renderer: Any = structlog.dev.ConsoleRenderer(colors=True) if is_terminal else _json_renderer
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -76,29 +120,63 @@ def configure(stream: TextIO | None = None, *, verbose: bool = False) -> SafeStr
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(safe)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
-        )
-    )
+    handler.setFormatter(_Formatter(_renderer(settings, stream or sys.stderr), *shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.DEBUG if verbose else logging.INFO)
+    root.setLevel(logging.DEBUG if verbose else settings.level.upper())
     logging.raiseExceptions = False
     # Its debug lines tell every wait of the loop.
     logging.getLogger("asyncio").setLevel(logging.INFO)
     return safe
 
 
-def _one_line(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escape what could forge a second line, in every text of the record."""
-    for key, value in event.items():
-        if isinstance(value, str):
-            event[key] = printable(value)
+def catch_strays() -> None:
+    """Log what Python would print by itself: warnings, and what ends a thread or a finalizer.
+
+    For a process that is a daemon and nothing else.
+    """
+    logging.captureWarnings(True)
+    threading.excepthook = _thread_ended
+    sys.unraisablehook = _not_raised
+
+
+def _thread_ended(args: threading.ExceptHookArgs) -> None:
+    if args.exc_type is not SystemExit and args.exc_value is not None:
+        name = args.thread.name if args.thread else None
+        log = structlog.get_logger(_STRAY)
+        log.error("a thread was ended by an error", thread=name, exc_info=args.exc_value)
+
+
+def _not_raised(args: sys.UnraisableHookArgs) -> None:
+    log = structlog.get_logger(_STRAY)
+    log.error("an error could not be raised", source=args.object, exc_info=args.exc_value)
+
+
+def _renderer(settings: LogSettings, stream: TextIO) -> Render:
+    is_terminal = stream.isatty()
+    if settings.format == "json" or (settings.format == "auto" and not is_terminal):
+        return json_line
+    is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return partial(text_line, colours=is_terminal and not is_plain)
+
+
+def _extras(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add what a foreign record carries besides (`extra=` of the standard library)."""
+    for name, value in vars(event["_record"]).items():
+        if name not in _OF_STDLIB and not name.startswith("_"):
+            event.setdefault(name, value)
     return event
 
 
-def _json_renderer(_: Any, __: str, event: MutableMapping[str, Any]) -> str:
-    ordered = {name: event.pop(name) for name in ("timestamp", "level", "event") if name in event}
-    return json.dumps({**ordered, **event}, default=repr)
+def _message(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Put positional arguments into the message, what stands under telling keys masked."""
+    args = event.pop("positional_args", None)
+    if args:
+        args = masking.current().value(args)
+        if isinstance(args, tuple) and len(args) == 1 and isinstance(args[0], dict) and args[0]:
+            args = args[0]
+        try:
+            event["event"] = str(event.get("event")) % args
+        except Exception:  # noqa: BLE001 - a wrong number of arguments costs nobody the line
+            event["args"] = args
+    return event
