@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scheduld.client.events import Event
     from scheduld.client.reviving import Requeued
     from scheduld.client.steering import Node, TypePause
-    from scheduld.client.verbs import TypeStats
+    from scheduld.client.stats import TypeStats
     from scheduld.errors import (
         ConfigError,
         Conflict,
@@ -86,7 +86,7 @@ _HOMES = {
     "Task": "model",
     "TaskSpec": "client.adding",
     "TypePause": "client.steering",
-    "TypeStats": "client.verbs",
+    "TypeStats": "client.stats",
     "parse_when": "when",
     "schedule_task": "client.default",
 }

@@ -213,7 +213,8 @@ class Claim(NamedTuple):
     due_ms: int
     """Nominal due: survives retries and snoozes."""
     start_ms: int
-    """Not before this instant by the server's clock (later than the claim for early ones)."""
+    """Not before this instant by the server's clock: what it was due at, its wait for a retry
+    or snooze included."""
     early: bool = False
     """Held, but to be confirmed by `start` before it runs."""
     failed: int = 0

@@ -11,9 +11,10 @@ import click
 from scheduld.cli import telling
 from scheduld.cli.common import COMMON, common, reading, session
 from scheduld.cli.output import note, say, say_json, table
+from scheduld.names import printable
 
 if TYPE_CHECKING:
-    from scheduld.client.verbs import TypeStats
+    from scheduld.client.stats import TypeStats
     from scheduld.model import Task
 
 _LIST_EXAMPLES = """\b
@@ -95,21 +96,34 @@ def show_command(ref: str) -> None:
 @click.option("--type", "type_name", metavar="TYPE", help="Of this type only.")
 @COMMON
 def stats_command(type_name: str | None) -> None:
-    """Count the tasks of each type by state.
+    """Tell how each type is doing.
 
-    "done" counts the cancelled ones as well. With --json one object a line, with counters of
-    all events since the type was first used.
+    Counts by state ("done" counts the cancelled ones as well), how many scheduled tasks are
+    due and wait, and for how long the oldest has. Then, for the last hour: how late runs
+    began, and how long they took. With --json one object a line, with counters of all
+    events since the type was first used.
     """
     with session() as opened, reading():
         stats = opened.client.stats(type_name)
+    for one in stats:
+        if one.error:
+            note(f"scheduld: {printable(one.error)}")
     if common().json:
         for one in stats:
             say_json(_stats_dict(one))
     elif stats:
-        head = ("TYPE", "SCHEDULED", "RUNNING", "DONE", "DEAD", "NEXT DUE")
-        say(table(head, [telling.stats_row(one) for one in stats]))
+        _print_stats(stats)
     else:
         note("no task types are known here yet")
+
+
+def _print_stats(stats: list[TypeStats]) -> None:
+    from scheduld.cli import numbers
+
+    say(table(numbers.COUNTS, [numbers.counts_row(one) for one in stats]))
+    measured = numbers.times_rows(stats)
+    if measured:
+        say("\n" + table(numbers.TIMES, measured))
 
 
 def _stats_dict(stats: TypeStats) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from scheduld.when import describe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scheduld.client.verbs import TypeStats
     from scheduld.model import Task
 
 _ENDED = (State.DONE, State.CANCELLED, State.DEAD)
@@ -37,14 +36,6 @@ def row(task: Task, zone: str | None, now_ms: int) -> tuple[str, str, str, str]:
         # Without the distance, which the last cell tells, and without the second clock.
         due = describe(task.due_ms, task.timezone or zone, now_ms).split(", ")[0].split(" (")[0]
     return task.ref, task.state.value, due, _shortened(_what(task, now_ms))
-
-
-def stats_row(stats: TypeStats) -> tuple[str, ...]:
-    """Tell the counts of a type in the cells of a table."""
-    counts = (stats.scheduled, stats.running, stats.done, stats.dead)
-    due = stats.next_due_ms
-    next_due = "" if due is None else describe(due, None, stats.now_ms)
-    return (stats.type, *map(str, counts), next_due)
 
 
 def _headline(task: Task, now_ms: int) -> str:

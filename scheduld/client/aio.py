@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from scheduld.client.adding import Addition
     from scheduld.client.sending import Add
-    from scheduld.client.verbs import TypeStats
+    from scheduld.client.stats import TypeStats
     from scheduld.errors import ScheduldError
     from scheduld.model import Durable, OnConflict, State, Task
 

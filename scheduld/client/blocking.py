@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta, tzinfo
 
-    from scheduld.client.verbs import TypeStats
+    from scheduld.client.stats import TypeStats
     from scheduld.errors import ScheduldError
     from scheduld.model import OnConflict, State, Task
 

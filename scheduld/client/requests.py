@@ -21,6 +21,7 @@ from scheduld.client.adding import (
     prepare_all,
 )
 from scheduld.client.sending import Add, schedule
+from scheduld.client.stats import TypeStats, stats
 from scheduld.config.light import client_settings
 from scheduld.errors import InvalidInput, NotFound, ScheduldError
 from scheduld.model import State, Task
@@ -140,10 +141,10 @@ class Requests:
         name, task_id = check_type(type), check_id(id)
         return Asked(lambda: changing.requeue(self.scope, name, task_id), repeatable=False)
 
-    def stats(self, type: object = None) -> Asked[list[verbs.TypeStats]]:  # noqa: A002
+    def stats(self, type: object = None) -> Asked[list[TypeStats]]:  # noqa: A002
         """Check a stats."""
         name = None if type is None else check_type(type)
-        return Asked(lambda: verbs.stats(self.scope, name))
+        return Asked(lambda: stats(self.scope, name))
 
     def is_served(self, type: object) -> Asked[bool]:  # noqa: A002
         """Check an is_served."""

@@ -20,7 +20,6 @@ from scheduld.errors import (
 from scheduld.model import State, Task
 from scheduld.names import is_name, printable
 from scheduld.store import usercalls
-from scheduld.store.answers import to_ms
 from scheduld.store.calls import Call
 from scheduld.store.keys import TypeKeys, encode_id
 from scheduld.store.records import to_task
@@ -180,58 +179,6 @@ def list_tasks(
     if type_name and not found:
         yield from must_be_known(scope, type_name)
     return list(found.values())
-
-
-@dataclass(frozen=True, slots=True)
-class TypeStats:
-    """How many tasks of a type are where; `next_due_ms` is the earliest due time.
-
-    `counters` count events since the type was first used: added, claimed, done, retry, dead ...
-    """
-
-    type: str
-    scheduled: int
-    running: int
-    done: int
-    dead: int
-    next_due_ms: int | None
-    now_ms: int
-    counters: dict[str, int]
-    paused: bool = False
-
-
-def stats(scope: Scope, type_name: str | None = None) -> Verb[list[TypeStats]]:
-    """Count the tasks of one or all types."""
-    types = [type_name] if type_name else (yield from known_types(scope))
-    result = []
-    for name in types:
-        keys = scope.type(name)
-        sizes = tuple(("ZCARD", index) for index in keys.indexes())
-        first = ("ZRANGE", keys.due, 0, 0, "WITHSCORES")
-        replies = yield Commands((*sizes, first, ("HGETALL", keys.meta), ("TIME",)))
-        result.append(_type_stats(name, replies))
-    return result
-
-
-def _type_stats(name: str, replies: list[Any]) -> TypeStats:
-    due, leased, done, dead, first, meta, time = replies
-    pairs = dict(zip(meta[::2], meta[1::2], strict=True))
-    counters = {
-        key[2:].decode(errors="replace"): int(value)
-        for key, value in pairs.items()
-        if key.startswith(b"n:") and value.isdigit()
-    }
-    return TypeStats(
-        type=name,
-        scheduled=due,
-        running=leased,
-        done=done,
-        dead=dead,
-        next_due_ms=to_ms(first[1]) if first else None,
-        now_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
-        counters=counters,
-        paused=b"paused" in pairs,
-    )
 
 
 def read_tasks(scope: Scope, type_name: str, raw_ids: list[bytes]) -> Verb[list[Task]]:

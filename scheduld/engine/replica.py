@@ -23,6 +23,7 @@ from scheduld.engine.plan import Bound
 from scheduld.engine.poller import Poller
 from scheduld.engine.presence import Presence
 from scheduld.engine.shared import Shared
+from scheduld.engine.times import TimesKeeper
 from scheduld.engine.watchdog import Pulse, Watchdog
 from scheduld.errors import ScheduldError
 from scheduld.policies.slots import Slots
@@ -106,6 +107,8 @@ class Replica:
             on_cancel=lambda name, raw_id: self._stop_run(name, raw_id, Stop.CANCELLED),
         )
         self._presence = Presence(self.link, keys, identity, list(self.pollers))
+        times = {name: poller.runner.times for name, poller in self.pollers.items()}
+        self._times = TimesKeeper(self.link, keys, times)
         pollers = list(self.pollers.values())
         self._janitor = Janitor(self.link, shared.caller, shared.bound, pollers, lease_ms=lease_ms)
         self._tasks: dict[Loop, asyncio.Task[None]] = {}
@@ -124,6 +127,7 @@ class Replica:
             *reporters,
             self._presence,
             self._janitor,
+            self._times,
         ]
         for loop in loops:
             self._begin(loop)
@@ -177,11 +181,13 @@ class Replica:
     async def _close(self) -> None:
         self._presence.stop()
         self._janitor.stop()
+        self._times.stop()
         await asyncio.to_thread(self._heartbeat.stop)
         await self._end_loops()
         await self._listener.aclose()
         with suppress(ScheduldError):
             await self._presence.leave()
+        await self._times.flush()
         for poller in self.pollers.values():
             poller.runner.close()
         await self.link.aclose()

@@ -12,6 +12,7 @@ import structlog
 from scheduld import payload as codec
 from scheduld.clock import monotonic
 from scheduld.engine.isolation import Execution, Stop, isolation
+from scheduld.engine.times import Times
 from scheduld.errors import InvalidInput
 from scheduld.handlers.contract import Run
 from scheduld.model import Claim, Verdict, VerdictKind, instant, iso
@@ -29,7 +30,7 @@ from scheduld.policies.endings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scheduld.clock import ServerClock
     from scheduld.engine.duty import Duty
@@ -61,6 +62,7 @@ class Runner:
         on_verdict: Callable[[Verdict], None],
     ) -> None:
         self.duty = duty
+        self.times = Times(server)
         self._pulse = pulse
         self._server = server
         self._on_verdict = on_verdict
@@ -84,6 +86,7 @@ class Runner:
         try:
             execution = self._execution(claim)
             self._enter(execution)
+            self.times.began(claim.start_ms, execution.deadline - self._timeout_s)
             self._isolation.begin(execution)
         except InvalidInput as exc:
             self._decide(claim, Unreadable("unreadable", exc.message))
@@ -174,8 +177,11 @@ class Runner:
         if self._is_busy and not (self._running or self._replaced):
             self._is_busy = False
             self._pulse.ended(self._blocks_ms)
+        began = execution.deadline - self._timeout_s
+        if execution.has_begun:
+            self.times.ended(began)
         if not execution.is_given_up:
-            self._decide(claim, self._meaning(execution, ending))
+            self._decide(claim, self._meaning(execution, ending), began)
 
     def _meaning(self, execution: Execution, ending: Ending) -> Ending:
         """Read an ending as what it is after the run was asked to stop."""
@@ -188,7 +194,7 @@ class Runner:
             return GivenBack()
         return ending
 
-    def _decide(self, claim: Claim, ending: Ending) -> None:
+    def _decide(self, claim: Claim, ending: Ending, began: float | None = None) -> None:
         """Turn an ending into the verdict, tell it, and say so if the task failed."""
         try:
             result = self._verdict(claim, ending)
@@ -196,8 +202,15 @@ class Runner:
             log.error("the end of a run could not be read", task=_ref(claim), error=repr(error))
             result = self._verdict(claim, Raised(error))
         if result.kind is not VerdictKind.DONE or _stdlib_log.isEnabledFor(logging.DEBUG):
-            _tell(claim, result)
+            _tell(claim, result, {} if began is None else self._measured(claim, began))
         self._on_verdict(result)
+
+    def _measured(self, claim: Claim, began: float) -> dict[str, float]:
+        """How late the run of a claim began and how long it took, in ms, for the log."""
+        return {
+            "late_ms": round(max(self.times.late_ms(claim.start_ms, began), 0), 1),
+            "took_ms": round((monotonic() - began) * 1000, 1),
+        }
 
     def _verdict(self, claim: Claim, ending: Ending) -> Verdict:
         if isinstance(ending, Returned) and not isinstance(ending.value, Outcome):
@@ -242,21 +255,19 @@ def _check_id(text: str) -> None:
         raise InvalidInput(f"the id {fault}")
 
 
-def _tell(claim: Claim, result: Verdict) -> None:
+def _tell(claim: Claim, result: Verdict, measured: Mapping[str, float]) -> None:
+    about = {"task": _ref(claim), "attempt": claim.attempt, **measured}
     if result.kind is VerdictKind.RETRY:
+        wait_ms = result.delay_ms
         log.warning(
-            "run failed, will be tried again",
-            task=_ref(claim),
-            attempt=claim.attempt,
-            error=result.reason,
-            wait_ms=result.delay_ms,
+            "run failed, will be tried again", **about, error=result.reason, wait_ms=wait_ms
         )
     elif result.kind is VerdictKind.DEAD:
-        log.error("task is dead", task=_ref(claim), attempt=claim.attempt, error=result.reason)
+        log.error("task is dead", **about, error=result.reason)
     elif result.kind is VerdictKind.SNOOZE:
-        log.info("task is snoozed", task=_ref(claim), until=iso(result.at_ms))
+        log.info("task is snoozed", **about, until=iso(result.at_ms))
     else:
-        log.debug("run ended", task=_ref(claim), verdict=result.kind.value)
+        log.debug("run ended", **about, verdict=result.kind.value)
 
 
 def _ref(claim: Claim) -> str:

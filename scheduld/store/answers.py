@@ -133,13 +133,11 @@ class RawTask:
     key_type: str
 
 
-def claimed(
-    type_name: str, now_ms: int, fence: int, plain: list[Any], rows: list[Any]
-) -> list[Claim]:
+def claimed(type_name: str, fence: int, plain: list[Any], rows: list[Any]) -> list[Claim]:
     """Read what a claim took (lua/include/take.lua): plain tasks flat, the others as rows."""
     values = iter(plain)
     claims = [
-        Claim(type_name, decode_id(raw_id), raw_id, payload, fence, int(due), now_ms)
+        Claim(type_name, decode_id(raw_id), raw_id, payload, fence, due_ms := int(due), due_ms)
         for raw_id, payload, due in zip(values, values, values, strict=True)
     ]
     for count, row in enumerate(rows):

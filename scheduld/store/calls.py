@@ -158,7 +158,7 @@ def claim(
         return ClaimAnswer(
             now_ms=now_us / 1000,
             count=len(plain) // 3 + len(rows),
-            read=lambda: claimed(type_keys.type, now_us // 1000, int(fence), plain, rows),
+            read=lambda: claimed(type_keys.type, int(fence), plain, rows),
             refused=verdicts.refused(codes),
             next_due_ms=to_ms(next_due),
             next_lease_end_ms=to_ms(next_end),

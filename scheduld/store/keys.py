@@ -90,6 +90,10 @@ class TypeKeys:
         """String with TTL: the last claim of a replica."""
         return self.root + "claim:" + replica
 
+    def times(self, window: int) -> str:
+        """Hash with TTL: how late runs began and how long they took in ten minutes."""
+        return f"{self.root}times:{window}"
+
     def indexes(self) -> tuple[str, str, str, str]:
         """The four zsets, in the order that scripts take them."""
         return (self.due, self.leased, self.done, self.dead)

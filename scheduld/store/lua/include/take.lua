@@ -1,6 +1,6 @@
 -- Moves due tasks to leased, oldest first. Plain ones (due, never claimed, not ended) are
 -- answered flat, three values each: id, payload, due ms. Others are rows: {id, payload, nominal
--- due, start ms, early, failed, releases, interruptions, how many plain ones come before it}
+-- due, due ms now (start then), early, failed, releases, interruptions, how many plain ones come before it}
 local max_bytes = 4 * 1024 * 1024
 
 -- Which of the ids are done or dead.
@@ -32,7 +32,7 @@ local function take_one(id, score, task, is_ended, fence, lead)
   else
     redis.call('HSET', key, 'fence', fence, 'owner', node, 'due', nominal)
   end
-  return {id, task[1] or false, nominal, int(math.max(at, now)), early and 1 or 0,
+  return {id, task[1] or false, nominal, int(at > 0 and at or now), early and 1 or 0,
     number(task[2]) or 0, number(task[3]) or 0, number(task[4]) or 0}
 end
 

@@ -1,0 +1,133 @@
+"""How the types are doing: counts by state, how old what waits is, how late and long runs are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scheduld.client.verbs import Commands, known_types
+from scheduld.errors import Conflict
+from scheduld.policies.histogram import Spread, spread
+from scheduld.store import times
+from scheduld.store.answers import to_ms
+
+if TYPE_CHECKING:
+    from scheduld.client.verbs import Scope, Verb
+    from scheduld.store.keys import TypeKeys
+    from scheduld.store.wire import Command
+
+_LOOKED_AT = 1_000
+"""So many claims are looked at for those that were claimed early and have not begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeStats:
+    """How a type is doing at `now_ms`. Times are ms, instants ms since the epoch.
+
+    `scheduled` tasks are `depth` ones that are due and wait for a free slot, and later ones.
+    `oldest_due_age_ms` tells for how long the oldest of `depth` has waited. `lateness` (from due
+    to start) and `run_time` are those of the last 50 to 60 minutes in all replicas, None if
+    there were none. `counters` count events since the type was first used: added, claimed,
+    done, retry, dead ... `error` tells a key that holds something else; its count is 0.
+    """
+
+    type: str
+    scheduled: int = 0
+    depth: int = 0
+    running: int = 0
+    done: int = 0
+    dead: int = 0
+    oldest_due_age_ms: int | None = None
+    next_due_ms: int | None = None
+    now_ms: int = 0
+    lateness: Spread | None = None
+    run_time: Spread | None = None
+    counters: dict[str, int] = field(default_factory=dict)
+    error: str | None = None
+
+
+def stats(scope: Scope, type_name: str | None = None) -> Verb[list[TypeStats]]:
+    """Count the tasks of one or all types."""
+    types = [type_name] if type_name else (yield from known_types(scope))
+    (time,) = yield Commands((("TIME",),))
+    now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+    found: list[TypeStats] = []
+    for name in types:
+        found += [(yield from _of_type(scope.type(name), now_ms))]
+    return found
+
+
+def _of_type(keys: TypeKeys, now_ms: int) -> Verb[TypeStats]:
+    due, leased, done, dead = keys.indexes()
+    commands: dict[str, Command] = {
+        "due": ("ZCARD", due),
+        "leased": ("ZCARD", leased),
+        "done": ("ZCARD", done),
+        "dead": ("ZCARD", dead),
+        "depth": ("ZCOUNT", due, "-inf", now_ms),
+        "first": ("ZRANGE", due, 0, 0, "WITHSCORES"),
+        # What foreign writers scheduled at 0 or before means now, and tells no age.
+        "oldest": ("ZRANGEBYSCORE", due, "(0", now_ms, "WITHSCORES", "LIMIT", 0, 1),
+        "claims": ("ZRANGE", leased, 0, _LOOKED_AT - 1),
+        "meta": ("HGETALL", keys.meta),
+    }
+    windows = times.read_commands(keys, now_ms)
+    replies, error = yield from _replies((*commands.values(), *windows))
+    told = dict(zip(commands, replies, strict=False))
+    measured = times.merged(reply or [] for reply in replies[len(commands) :])
+    early = yield from _early(keys, told["claims"] or [])
+    depth = told["depth"] or 0
+    running = max((told["leased"] or 0) - early, 0)
+    first, oldest = told["first"], told["oldest"]
+    oldest_ms = to_ms(oldest[1]) if oldest else now_ms
+    return TypeStats(
+        type=keys.type,
+        scheduled=(told["due"] or 0) + early,
+        depth=depth,
+        running=running,
+        done=told["done"] or 0,
+        dead=told["dead"] or 0,
+        oldest_due_age_ms=now_ms - (oldest_ms or now_ms) if depth else None,
+        next_due_ms=to_ms(first[1]) if first else None,
+        now_ms=now_ms,
+        lateness=spread(measured[times.LATE]),
+        run_time=spread(measured[times.RAN]),
+        counters=_counters(told["meta"] or []),
+        error=error,
+    )
+
+
+def _replies(commands: tuple[Command, ...]) -> Verb[tuple[list[Any], str | None]]:
+    """Ask all at once; where a key holds something else one by one, its replies being None."""
+    try:
+        return (yield Commands(commands)), None
+    except Conflict:
+        pass
+    replies: list[Any] = []
+    broken: list[str] = []
+    for command in commands:
+        try:
+            replies += yield Commands((command,))
+        except Conflict:
+            replies.append(None)
+            broken.append(str(command[1]))
+    names = ", ".join(dict.fromkeys(broken))
+    return replies, f"{names}: holds another kind of value" if broken else None
+
+
+def _early(keys: TypeKeys, raw_ids: list[bytes]) -> Verb[int]:
+    """Count the claims that wait for their due: these are scheduled still."""
+    if not raw_ids:
+        return 0
+    asked: list[Command] = [("HEXISTS", key, "early") for key in keys.tasks(raw_ids)]
+    replies, _ = yield from _replies(tuple(asked))
+    return sum(reply or 0 for reply in replies)
+
+
+def _counters(meta: list[bytes]) -> dict[str, int]:
+    pairs = zip(meta[::2], meta[1::2], strict=True)
+    return {
+        key[2:].decode(errors="replace"): int(value)
+        for key, value in pairs
+        if key.startswith(b"n:") and value.isdigit() and len(value) < 19
+    }
