@@ -17,6 +17,7 @@ from scheduld.errors import InvalidInput
 from scheduld.handlers.contract import Run
 from scheduld.model import Claim, Verdict, VerdictKind, instant, iso
 from scheduld.names import id_fault, printable
+from scheduld.observe import masking
 from scheduld.outcomes import Outcome
 from scheduld.policies.endings import (
     Ending,
@@ -26,6 +27,7 @@ from scheduld.policies.endings import (
     TimedOut,
     Unreadable,
     done,
+    masked,
     verdict,
 )
 
@@ -62,7 +64,7 @@ class Runner:
         on_verdict: Callable[[Verdict], None],
     ) -> None:
         self.duty = duty
-        self.times = Times(server)
+        self.times = Times()
         self._pulse = pulse
         self._server = server
         self._on_verdict = on_verdict
@@ -86,7 +88,6 @@ class Runner:
         try:
             execution = self._execution(claim)
             self._enter(execution)
-            self.times.began(claim.start_ms, execution.deadline - self._timeout_s)
             self._isolation.begin(execution)
         except InvalidInput as exc:
             self._decide(claim, Unreadable("unreadable", exc.message))
@@ -179,7 +180,7 @@ class Runner:
             self._pulse.ended(self._blocks_ms)
         began = execution.deadline - self._timeout_s
         if execution.has_begun:
-            self.times.ended(began)
+            self.times.ran.append(monotonic() - began)
         if not execution.is_given_up:
             self._decide(claim, self._meaning(execution, ending), began)
 
@@ -207,21 +208,21 @@ class Runner:
 
     def _measured(self, claim: Claim, began: float) -> dict[str, float]:
         """How late the run of a claim began and how long it took, in ms, for the log."""
-        return {
-            "late_ms": round(max(self.times.late_ms(claim.start_ms, began), 0), 1),
-            "took_ms": round((monotonic() - began) * 1000, 1),
-        }
+        late_ms = self._server.now_ms(at=began) - claim.start_ms
+        took_ms = (monotonic() - began) * 1000
+        return {"late_ms": round(max(late_ms, 0), 1), "took_ms": round(took_ms, 1)}
 
     def _verdict(self, claim: Claim, ending: Ending) -> Verdict:
         if isinstance(ending, Returned) and not isinstance(ending.value, Outcome):
             return done(claim, ending.value)
-        return verdict(
+        result = verdict(
             claim,
             ending,
             policy=self.duty.kind.retry,
             now_ms=self._server.now_ms(),
             fraction=random.random(),  # noqa: S311 - spreads retries, guards nothing
         )
+        return masked(result, masking.current().values)
 
     # --- time limits
 

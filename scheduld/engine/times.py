@@ -1,72 +1,68 @@
 """How late runs start and how long they take: counted here, added up in Redis now and then.
 
-A run costs two additions. What is counted goes to the server every few seconds, where the
+A run costs next to nothing. What is counted goes to the server every few seconds, where the
 counts of all replicas come together; `stats` reads percentiles from them.
 """
 
 from __future__ import annotations
 
 import asyncio
+from array import array
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import structlog
 
-from scheduld.clock import monotonic
 from scheduld.engine.loop import wait_for
 from scheduld.errors import OutcomeUnknown, ScheduldError, Unreachable
-from scheduld.policies.histogram import bucket
+from scheduld.policies.histogram import counted
 from scheduld.store.times import LATE, RAN, flush_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from scheduld.clock import ServerClock
+    from scheduld.model import Claim
     from scheduld.store.keys import Keys
     from scheduld.store.link import AsyncLink
 
 log = structlog.get_logger("scheduld.times")
 EVERY_S = 5.0
-_AHEAD_S = 0.05
+_MANY = 1_000
 
 
 class Times:
-    """What one type's runs took, since it was last stored: counts by bucket."""
+    """What one type's runs took, since it was last stored: counts by bucket.
 
-    def __init__(self, server: ServerClock) -> None:
-        self._server = server
-        self._late: dict[int, int] = {}
-        self._ran: dict[int, int] = {}
-        self._ahead_ms = 0.0
-        self._asked_at = float("-inf")
+    `late` takes the seconds from a due to its start, `ran` those from a start to its end; they
+    are counted many at once.
+    """
 
-    def late_ms(self, due_ms: int, at: float) -> float:
-        """How late monotonic second `at` is for a due time on the server's clock, in ms."""
-        if not 0 <= at - self._asked_at < _AHEAD_S:
-            # The clocks hardly move against each other: asked once for all runs of a batch.
-            self._ahead_ms, self._asked_at = self._server.now_ms(at=at) - at * 1000, at
-        return at * 1000 + self._ahead_ms - due_ms
+    def __init__(self) -> None:
+        self.late = array("d")
+        self.ran = array("d")
+        self._counts: dict[str, Counter[int]] = {LATE: Counter(), RAN: Counter()}
 
-    def began(self, due_ms: int, at: float) -> None:
-        """Count a start at monotonic second `at` that was to be at `due_ms`."""
-        number = bucket(int(self.late_ms(due_ms, at) * 1000))
-        self._late[number] = self._late.get(number, 0) + 1
+    def began(self, claims: Sequence[Claim], now_ms: float) -> None:
+        """Take note of runs that begin at `now_ms` of the server's clock."""
+        self.late.extend([(now_ms - claim.start_ms) / 1000 for claim in claims])
+        if len(self.late) >= _MANY:
+            self._count()
 
-    def ended(self, began: float) -> None:
-        """Count the end, now, of a run that began at a monotonic second."""
-        number = bucket(int((monotonic() - began) * 1_000_000))
-        self._ran[number] = self._ran.get(number, 0) + 1
-
-    def take(self) -> dict[str, dict[int, int]]:
+    def take(self) -> dict[str, Counter[int]]:
         """Take out what was counted, by kind; {} if nothing was."""
-        taken = {LATE: self._late, RAN: self._ran}
-        self._late, self._ran = {}, {}
+        self._count()
+        taken, self._counts = self._counts, {LATE: Counter(), RAN: Counter()}
         return {kind: counts for kind, counts in taken.items() if counts}
 
-    def put_back(self, taken: Mapping[str, Mapping[int, int]]) -> None:
+    def put_back(self, taken: Mapping[str, Counter[int]]) -> None:
         """Count again what could not be stored."""
-        for kind, own in ((LATE, self._late), (RAN, self._ran)):
-            for number, count in taken.get(kind, {}).items():
-                own[number] = own.get(number, 0) + count
+        for kind, counts in taken.items():
+            self._counts[kind].update(counts)
+
+    def _count(self) -> None:
+        self._counts[LATE].update(counted(self.late))
+        self._counts[RAN].update(counted(self.ran))
+        self.late, self.ran = array("d"), array("d")
 
 
 class TimesKeeper:

@@ -86,7 +86,7 @@ class _Formatter(structlog.stdlib.ProcessorFormatter):
         """Write a record as one line."""
         try:
             return super().format(record)
-        except Exception as error:  # noqa: BLE001 - arguments and errors of others may raise
+        except BaseException as error:  # noqa: BLE001 - what others log may raise anything
             fields = {
                 "level": record.levelname.lower(),
                 "event": "a log record could not be read",
@@ -177,6 +177,6 @@ def _message(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping
             args = args[0]
         try:
             event["event"] = str(event.get("event")) % args
-        except Exception:  # noqa: BLE001 - a wrong number of arguments costs nobody the line
+        except BaseException:  # noqa: BLE001 - a wrong number of arguments costs nobody the line
             event["args"] = args
     return event

@@ -51,6 +51,8 @@ _ASSIGNED = re.compile(
 )
 _OPENING = re.compile(r"[bBuU]?(\\*[\"'])")
 _BARE = re.compile(r"(?:(?:bearer|basic|token|digest)\s+)?[^\s,;&\"'\)\]\}\\]*", re.IGNORECASE)
+_INSIDE = {sign: re.compile(rf"(?:[^{sign}\\]|\\.)*", re.DOTALL) for sign in "\"'"}
+_LINE_END = re.compile(r"[\r\n\"'\\]")
 _HEADERS = ("authorization", "cookie", "apikey")
 
 
@@ -65,7 +67,7 @@ class Masker:
         alternatives = map(_pattern, sorted(forms, key=len, reverse=True))
         self._secrets = re.compile("|".join(alternatives)) if forms else None
 
-    def hides(self, key: object, value: object = "") -> bool:
+    def hides(self, key: object, value: object = HIDDEN) -> bool:
         """Whether the value under a key is a secret; flags and None are not."""
         if not isinstance(key, str) or value is None or isinstance(value, bool) or value == "":
             return False
@@ -122,7 +124,7 @@ class Masker:
             # Prose: "unexpected token: }" hides nothing, "Authorization: Bearer x" does.
             letters = _NO_LETTER.sub("", key.lower())
             return letters.endswith(_HEADERS)
-        return self.hides(key, "?")
+        return self.hides(key)
 
 
 def _value(text: str, begin: int, *, is_header: bool) -> tuple[int, int]:
@@ -133,22 +135,18 @@ def _value(text: str, begin: int, *, is_header: bool) -> tuple[int, int]:
     if text[begin : begin + 1] in tuple("{[("):
         return begin, _bracketed(text, begin)
     if is_header:
-        end = re.compile(r"[\r\n\"'\\]").search(text, begin)
+        end = _LINE_END.search(text, begin)
         return begin, end.start() if end else len(text)
     bare = _BARE.match(text, begin)
     return begin, bare.end() if bare else begin
 
 
 def _closing(text: str, begin: int, quote_sign: str) -> int:
-    at = text.find(quote_sign, begin)
-    while len(quote_sign) == 1 and at > 0 and _is_escaped(text, at, begin):
-        at = text.find(quote_sign, at + 1)
-    return at if at >= 0 else len(text)
-
-
-def _is_escaped(text: str, at: int, begin: int) -> bool:
-    behind = text[begin:at]
-    return bool((len(behind) - len(behind.rstrip("\\"))) % 2)
+    if len(quote_sign) > 1:  # in a text that was quoted twice
+        at = text.find(quote_sign, begin)
+        return at if at >= 0 else len(text)
+    inside = _INSIDE[quote_sign].match(text, begin)
+    return inside.end() if inside else begin
 
 
 def _bracketed(text: str, begin: int) -> int:

@@ -109,6 +109,15 @@ def done(claim: Claim, value: Any) -> Verdict:
     return Verdict(claim.raw_id, claim.fence, VerdictKind.DONE, 0, 0, detail)
 
 
+def masked(result: Verdict, mask: Callable[[str], str]) -> Verdict:
+    """Take secrets out of what a failed run is stored with; any other verdict is as it was."""
+    if result.kind not in (VerdictKind.RETRY, VerdictKind.DEAD):
+        return result
+    detail = mask(result.detail)
+    # From the whole text: a secret that was cut in the middle would not be found in the reason.
+    return result._replace(detail=detail, reason=_reason(json.loads(detail)))
+
+
 def _chosen(
     claim: Claim, outcome: Outcome, failed: Callable[..., Verdict], now_ms: float
 ) -> Verdict:
@@ -192,7 +201,6 @@ def _verdict(
     delay_ms: int = 0,
     counted: bool = True,
 ) -> Verdict:
-    reason = f"{error['kind']}: {error['message']}"[:_REASON_LIMIT]
     return Verdict(
         claim.raw_id,
         claim.fence,
@@ -200,6 +208,11 @@ def _verdict(
         delay_ms=delay_ms,
         # ASCII: an error text may hold lone surrogates, which are no UTF-8.
         detail=json.dumps(error),
-        reason=printable(reason).encode("ascii", "backslashreplace").decode(),
+        reason=_reason(error),
         counted=counted,
     )
+
+
+def _reason(error: dict[str, Any]) -> str:
+    text = f"{error['kind']}: {error['message']}"[:_REASON_LIMIT]
+    return printable(text).encode("ascii", "backslashreplace").decode()
