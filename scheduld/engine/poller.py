@@ -242,25 +242,21 @@ class Poller:
     def _start_all(self, claims: list[Claim]) -> None:
         server = self._shared.link.server
         now_ms = server.now_ms()
-        # Never early by the server's clock: `server` is a lower bound of it.
-        ready = [claim for claim in claims if claim.start_ms <= now_ms]
         if not self._stopping:
-            self.runner.times.began(ready, now_ms)
-        for claim in ready:
-            self._start(claim)
-        if len(ready) < len(claims):
-            self._start_at_due([claim for claim in claims if claim.start_ms > now_ms])
-
-    def _start_at_due(self, claims: list[Claim]) -> None:
-        server, loop = self._shared.link.server, asyncio.get_running_loop()
+            self.runner.times.began(claims, now_ms)
         for claim in claims:
-            # A server clock that was set back since the claim must not make it wait for that.
-            at = min(server.monotonic_at(claim.start_ms), monotonic() + EARLY_MS / 1000)
-            loop.call_at(at, self._start_now, claim)
+            # Never early by the server's clock: `server` is a lower bound of it.
+            if claim.start_ms <= now_ms:
+                self._start(claim)
+            else:
+                # A server clock that was set back since the claim must not make it wait for that.
+                at = min(server.monotonic_at(claim.start_ms), monotonic() + EARLY_MS / 1000)
+                asyncio.get_running_loop().call_at(at, self._start_at_due, claim)
 
-    def _start_now(self, claim: Claim) -> None:
+    def _start_at_due(self, claim: Claim) -> None:
         if not self._stopping:
-            self.runner.times.began([claim], self._shared.link.server.now_ms())
+            now_ms = self._shared.link.server.now_ms()
+            self.runner.times.began([claim], max(now_ms, claim.start_ms))
         self._start(claim)
 
     def _start(self, claim: Claim) -> None:

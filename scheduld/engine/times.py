@@ -43,8 +43,10 @@ class Times:
         self._counts: dict[str, Counter[int]] = {LATE: Counter(), RAN: Counter()}
 
     def began(self, claims: Sequence[Claim], now_ms: float) -> None:
-        """Take note of runs that begin at `now_ms` of the server's clock."""
-        self.late.extend([(now_ms - claim.start_ms) / 1000 for claim in claims])
+        """Take note of those claims that are due at `now_ms` of the server's clock, and start."""
+        self.late.extend(
+            [(now_ms - claim.start_ms) / 1000 for claim in claims if claim.start_ms <= now_ms]
+        )
         if len(self.late) >= _MANY:
             self._count()
 
@@ -106,8 +108,9 @@ class TimesKeeper:
                 await self._link.commands(*commands, writes=True)
             except Unreachable:
                 times.put_back(taken)
+                return  # the other types need not find out one after the other
             except OutcomeUnknown:
-                pass
+                return
             except ScheduldError as error:
                 log.debug("times were not stored", type=name, error=error.message)
             except BaseException:
