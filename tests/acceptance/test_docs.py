@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
-RUN = ("quickstart.md", "handlers.md", "python-api.md", "python-operating.md", "wire-format.md", "operations.md")
+RUN = (
+    *("quickstart.md", "handlers.md", "python-api.md", "python-operating.md", "wire-format.md"),
+    *("operations.md", "observability.md"),
+)
 _BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")
 
