@@ -25,7 +25,7 @@ def counts_row(stats: TypeStats) -> tuple[str, ...]:
         stats.type,
         *map(str, counts),
         "" if age is None else in_words(-age).removesuffix(" ago"),
-        "" if due is None else in_words(max(due - stats.now_ms, 0)),
+        "paused" if stats.paused else "" if due is None else in_words(max(due - stats.now_ms, 0)),
     )
 
 
@@ -50,10 +50,10 @@ def _cells(part: Spread | None) -> tuple[str, str, str]:
 
 def short_time(ms: float) -> str:
     """Write a time that was measured, with as many digits as it is exact: 0.42ms, 1.3s, 5m."""
-    if ms < 10:
+    if ms < 9.95:
         return f"{ms:.2g}ms"
-    if ms < 1_000:
+    if ms < 999.5:
         return f"{ms:.0f}ms"
-    if ms < 60_000:
+    if ms < 59_950:
         return f"{ms / 1000:.1f}s"
-    return in_words(-int(ms)).removesuffix(" ago")
+    return in_words(-round(ms)).removesuffix(" ago")

@@ -43,6 +43,7 @@ class TypeStats:
     lateness: Spread | None = None
     run_time: Spread | None = None
     counters: dict[str, int] = field(default_factory=dict)
+    paused: bool = False
     error: str | None = None
 
 
@@ -93,6 +94,7 @@ def _of_type(keys: TypeKeys, now_ms: int) -> Verb[TypeStats]:
         lateness=spread(measured[times.LATE]),
         run_time=spread(measured[times.RAN]),
         counters=_counters(told["meta"] or []),
+        paused=b"paused" in (told["meta"] or [])[::2],
         error=error,
     )
 

@@ -9,6 +9,7 @@ import pytest
 
 from scheduld import Client
 from scheduld.policies.histogram import RESOLUTION, bucket
+from scheduld.store import usercalls
 from scheduld.store.times import LATE, RAN, flush_commands, read_commands
 from tests.support.store import Store, any_store, valkey_store
 
@@ -80,6 +81,16 @@ def test_an_early_claim_is_scheduled_still(store: Store) -> None:
     store.pass_ms(40)
     store.start(claim)
     assert (one(store).scheduled, one(store).running) == (0, 2)
+
+
+def test_a_pause_is_told(fast_store: Store) -> None:
+    """From the answer to `pause` to that to `resume`."""
+    caller = fast_store.caller("cli")
+    seen = [one(fast_store).paused]
+    fast_store.run(usercalls.pause(caller, fast_store.type, reason="r", who="me"))
+    seen.append(one(fast_store).paused)
+    fast_store.run(usercalls.resume(caller, fast_store.type))
+    assert [*seen, one(fast_store).paused] == [False, True, False]
 
 
 @pytest.mark.parametrize("score", [0, -5, "-inf"])
