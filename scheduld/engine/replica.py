@@ -183,11 +183,11 @@ class Replica:
         self._janitor.stop()
         self._times.stop()
         await asyncio.to_thread(self._heartbeat.stop)
+        await self._times.flush()
         await self._end_loops()
         await self._listener.aclose()
         with suppress(ScheduldError):
             await self._presence.leave()
-        await self._times.flush()
         for poller in self.pollers.values():
             poller.runner.close()
         await self.link.aclose()

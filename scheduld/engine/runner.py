@@ -92,7 +92,12 @@ class Runner:
         except InvalidInput as exc:
             self._decide(claim, Unreadable("unreadable", exc.message))
         except Exception as error:  # noqa: BLE001 - such as no more threads; never a stuck task
-            log.error("a run could not be made", type=claim.type, error=repr(error))
+            log.error(
+                "a run could not be made",
+                task=_ref(claim),
+                attempt=claim.attempt,
+                error=repr(error),
+            )
             if execution is None:
                 self._decide(claim, GivenBack(_AGAIN_MS))
             else:
@@ -245,6 +250,7 @@ class Runner:
             log.warning(
                 "run goes on although it was asked to stop",
                 task=_ref(execution.claim),
+                attempt=execution.claim.attempt,
                 why=str(execution.stopped),
                 hint="its slot and its lease stay taken until it returns",
             )

@@ -77,6 +77,7 @@ class TimesKeeper:
         self._keys = keys
         self._times = times
         self._stop = asyncio.Event()
+        self._lock = asyncio.Lock()
 
     def is_over(self) -> bool:
         """Whether the replica is on its way out."""
@@ -98,6 +99,10 @@ class TimesKeeper:
         Never raises: pollers tell outages. What was under way when a connection broke is left
         out: sent again and again to a frozen server, it would be counted as often.
         """
+        async with self._lock:  # the last one, at a stop, waits for the loop's
+            await self._flush()
+
+    async def _flush(self) -> None:
         for name, times in self._times.items():
             taken = times.take()
             if not taken:
@@ -113,6 +118,3 @@ class TimesKeeper:
                 return
             except ScheduldError as error:
                 log.debug("times were not stored", type=name, error=error.message)
-            except BaseException:
-                times.put_back(taken)
-                raise

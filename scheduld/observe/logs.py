@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
 
+from scheduld.clock import wall_ms
 from scheduld.config.settings import LogSettings
+from scheduld.model import iso
 from scheduld.observe import masking
 from scheduld.observe.lines import Cleaner, json_line, text_line
 
@@ -88,6 +90,7 @@ class _Formatter(structlog.stdlib.ProcessorFormatter):
             return super().format(record)
         except BaseException as error:  # noqa: BLE001 - what others log may raise anything
             fields = {
+                "timestamp": iso(wall_ms()),
                 "level": record.levelname.lower(),
                 "event": "a log record could not be read",
                 "logger": record.name,

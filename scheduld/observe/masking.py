@@ -102,7 +102,8 @@ class Masker:
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
             if not depth:
                 return HIDDEN
-            return type(value)([self.value(item, depth - 1) for item in value])
+            items = [self.value(item, depth - 1) for item in value]
+            return items if isinstance(value, list) else tuple(items)
         return value
 
     def _assigned(self, text: str) -> str:

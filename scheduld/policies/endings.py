@@ -113,9 +113,10 @@ def masked(result: Verdict, mask: Callable[[str], str]) -> Verdict:
     """Take secrets out of what a failed run is stored with; any other verdict is as it was."""
     if result.kind not in (VerdictKind.RETRY, VerdictKind.DEAD):
         return result
-    detail = mask(result.detail)
+    error = json.loads(result.detail)
+    error = {key: mask(part) if isinstance(part, str) else part for key, part in error.items()}
     # From the whole text: a secret that was cut in the middle would not be found in the reason.
-    return result._replace(detail=detail, reason=_reason(json.loads(detail)))
+    return result._replace(detail=json.dumps(error), reason=_reason(error))
 
 
 def _chosen(

@@ -24,6 +24,8 @@ from scheduld.policies.endings import (
     Returned,
     TimedOut,
     Unreadable,
+    done,
+    masked,
     verdict,
 )
 
@@ -342,3 +344,15 @@ def test_any_message_becomes_a_line_and_a_json_text(message: str, failed: int) -
     assert found.reason.isprintable()
     assert len(found.detail.encode()) < 200_000
     assert error_of(found)["message"] == message[: endings.ERROR_LIMIT]
+
+
+@pytest.mark.parametrize("secret", ["message", "kind", "traceback", '"}', "no luck"])
+def test_secrets_are_masked_in_what_is_stored(secret: str) -> None:
+    """In message, traceback and reason, whatever the secret is; the record keeps its shape."""
+    result = end(Raised(ValueError(f"was {secret}")))
+    stored = masked(result, lambda text: text.replace(secret, "***"))
+    error = json.loads(stored.detail)
+    assert error["message"] == "was ***"
+    assert error["traceback"].rstrip().endswith("ValueError: was ***")
+    assert stored.reason == "ValueError: was ***"
+    assert masked(done(CLAIM, secret), str.upper) == done(CLAIM, secret)

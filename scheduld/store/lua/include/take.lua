@@ -1,6 +1,7 @@
 -- Moves due tasks to leased, oldest first. Plain ones (due, never claimed, not ended) are
 -- answered flat, three values each: id, payload, due ms. Others are rows: {id, payload, nominal
--- due, due ms now (start then), early, failed, releases, interruptions, how many plain ones come before it}
+-- due, due ms (start then), early, failed, releases, interruptions, how many plain ones come
+-- before it}
 local max_bytes = 4 * 1024 * 1024
 
 -- Which of the ids are done or dead.
