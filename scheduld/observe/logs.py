@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _LEVELS = logging.getLevelNamesMapping()
 _OF_STDLIB = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_STRAY = "scheduld.stray"
+_OWN = "scheduld"
+_STRAY = f"{_OWN}.stray"
 
 
 class SafeStream:
@@ -65,6 +66,26 @@ class _CalmLogger(structlog.stdlib.BoundLogger):
             if self._logger.isEnabledFor(level):
                 return super()._proxy_to_logger(method_name, *args, **event)
         return None
+
+
+class _Loggers(structlog.stdlib.LoggerFactory):
+    """Makes loggers; our own ones are out of reach of what handlers do to `logging`.
+
+    `logging.disable`, `basicConfig(force=True)` and `dictConfig`, which frameworks call when they
+    are set up, would silence the daemon, or write its lines without masking.
+    """
+
+    def __init__(self, handler: logging.Handler, level: int) -> None:
+        super().__init__()
+        root = logging.RootLogger(level)
+        root.addHandler(handler)
+        self._own = logging.Manager(root)
+
+    def __call__(self, *args: Any) -> logging.Logger:
+        """Make the logger of a name, or of the calling module."""
+        if args and str(args[0]).partition(".")[0] == _OWN:
+            return self._own.getLogger(args[0])
+        return super().__call__(*args)
 
 
 class _Formatter(structlog.stdlib.ProcessorFormatter):
@@ -116,17 +137,18 @@ def configure(
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    handler = logging.StreamHandler(safe)
+    handler.setFormatter(_Formatter(_renderer(settings, stream or sys.stderr), *shared))
+    level = logging.DEBUG if verbose else _LEVELS[settings.level.upper()]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        logger_factory=_Loggers(handler, level),
         wrapper_class=_CalmLogger,
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(safe)
-    handler.setFormatter(_Formatter(_renderer(settings, stream or sys.stderr), *shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.DEBUG if verbose else settings.level.upper())
+    root.setLevel(level)
     logging.raiseExceptions = False
     # Its debug lines tell every wait of the loop.
     logging.getLogger("asyncio").setLevel(logging.INFO)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import logging.config
 import sys
 import threading
 import warnings
@@ -253,6 +254,33 @@ def test_the_level(logging_set_up: None) -> None:
             log.info("i")
             log.warning("w")
         assert [record["event"] for record in records(stream)] == expected
+
+
+def test_handlers_cannot_silence_the_daemon(logging_set_up: None) -> None:
+    """What frameworks do to `logging` when they are set up does not reach the daemon's lines."""
+    known = [item for item in logging.root.manager.loggerDict.values() if hasattr(item, "disabled")]
+    were_disabled = [logger.disabled for logger in known]
+    stream = io.StringIO()
+    configure(None, stream)
+    log = structlog.get_logger("scheduld.daemon")
+    log.info("before")
+    try:
+        logging.config.dictConfig({"version": 1, "root": {"handlers": [], "level": "CRITICAL"}})
+        logging.basicConfig(force=True, stream=io.StringIO(), level="CRITICAL")
+        logging.disable()
+        logging.getLogger("scheduld.daemon").disabled = True
+        for new in (log, structlog.get_logger("scheduld.run")):
+            new.info("after", value=SECRET)
+    finally:
+        logging.disable(logging.NOTSET)
+        logging.getLogger("scheduld.daemon").disabled = False
+        for logger, was_disabled in zip(known, were_disabled, strict=True):
+            logger.disabled = was_disabled
+    assert [(line["event"], line.get("value")) for line in records(stream)] == [
+        ("before", None),
+        ("after", HIDDEN),
+        ("after", HIDDEN),
+    ]
 
 
 def test_what_python_would_print_is_logged(stream: io.StringIO) -> None:
