@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from scheduld.client.default import schedule_task
     from scheduld.client.events import Event
     from scheduld.client.reviving import Requeued
-    from scheduld.client.steering import Node, TypePause
     from scheduld.client.stats import TypeStats
+    from scheduld.client.steering import Node, TypePause
     from scheduld.errors import (
         ConfigError,
         Conflict,
