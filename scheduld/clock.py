@@ -16,9 +16,28 @@ _MOST_AHEAD_MS = 0.5
 set back by less than a round trip, or is being slewed fast, makes starts early by no more."""
 
 
+_moved_ms: int | None = None
+
+
 def wall_ms() -> int:
     """Wall clock of this host in ms since the epoch."""
+    return time.time_ns() // 1_000_000 if _moved_ms is None else _moved_ms
+
+
+def host_ms() -> int:
+    """The same, whether or not the test kit has stopped it."""
     return time.time_ns() // 1_000_000
+
+
+def moved_ms() -> int | None:
+    """The instant at which the test kit has stopped time in this process; None if it has not."""
+    return _moved_ms
+
+
+def move(ms: int | None) -> None:
+    """Stop the wall clock of this process at `ms`, None: let it run. Scripts take it as now too."""
+    global _moved_ms
+    _moved_ms = ms
 
 
 def monotonic() -> float:

@@ -6,15 +6,20 @@ import os
 import re
 import unicodedata
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from scheduld.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _GENERATED = re.compile(r"[a-z2-7]{20}")
 _TIME_CHARS = 9
 _ID_CHARS = 20
-_RANDOM_CHARS = _ID_CHARS - _TIME_CHARS
+RANDOM_CHARS = _ID_CHARS - _TIME_CHARS
+"""Characters of a generated id that are random."""
 # 256 is a multiple of 32, so every letter is as likely as every other.
 _LETTER_OF_BYTE = (_BASE32 * 8).encode()
 _DIGIT_OF_LETTER = str.maketrans(_BASE32, "0123456789abcdefghijklmnopqrstuv")
@@ -74,17 +79,33 @@ def check_id(text: object) -> str:
     return text
 
 
+_random: Callable[[int], bytes] = os.urandom
+
+
+def draw_from(source: Callable[[int], bytes] | None) -> None:
+    """Take the random part of ids from `source`, None: from the system. For the test kit."""
+    global _random
+    _random = os.urandom if source is None else source
+
+
+def ascending(number: int) -> bytes:
+    """Bytes of a random part that make the id of a higher number sort later."""
+    ranks = [number >> shift & 31 for shift in range(5 * (RANDOM_CHARS - 1), -1, -5)]
+    # Digits sort before letters, in the alphabet of ids they come last.
+    return bytes([(rank - 6) % 32 for rank in ranks])
+
+
 def new_id(now_ms: int) -> str:
     """Make a task id: 9 base32 characters of the instant, 11 random ones (55 bits)."""
-    return _head(now_ms) + os.urandom(_RANDOM_CHARS).translate(_LETTER_OF_BYTE).decode("ascii")
+    return _head(now_ms) + _random(RANDOM_CHARS).translate(_LETTER_OF_BYTE).decode("ascii")
 
 
 def new_ids(now_ms: int, count: int) -> list[str]:
     """Make ids as `new_id` does, many at the price of a few."""
     head = _head(now_ms)
-    letters = os.urandom(count * _RANDOM_CHARS).translate(_LETTER_OF_BYTE).decode("ascii")
-    starts = range(0, count * _RANDOM_CHARS, _RANDOM_CHARS)
-    return [head + letters[start : start + _RANDOM_CHARS] for start in starts]
+    letters = _random(count * RANDOM_CHARS).translate(_LETTER_OF_BYTE).decode("ascii")
+    starts = range(0, count * RANDOM_CHARS, RANDOM_CHARS)
+    return [head + letters[start : start + RANDOM_CHARS] for start in starts]
 
 
 @lru_cache(maxsize=4)

@@ -26,14 +26,16 @@ _LATER = ("http",)
 _FORMS = "a handler is `def f(payload)` or `def f(payload, run)`"
 
 
-def resolve(task_type: TaskType) -> Handler:
-    """Find, import and check the handler of a task type.
+def resolve(task_type: TaskType, found: Any = None) -> Handler:
+    """Find, import and check the handler of a task type; `found`: the callable itself.
 
     Raises InvalidInput for an unknown name, a module that does not import, a callable of
     the wrong form, or an isolation it cannot run in; BadOptions lists all faulty options.
     """
     name = task_type.handler
-    if ":" in name:
+    if found is not None:
+        handler = _from_callable(name, found, task_type)
+    elif ":" in name:
         handler = _from_callable(name, load(name), task_type)
     elif name in BUILT_IN:
         handler = importlib.import_module(f"scheduld.handlers.{name}").make(task_type.options)

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from scheduld.client import detour
 from scheduld.client.patience import Patience
 from scheduld.client.requests import Asked, Requests, settings_for
 from scheduld.client.verbs import Ahead, Commands, Confirmed, Sleep, Verb
@@ -43,6 +44,7 @@ class AsyncDriving:
         self._membership: Membership | None = None
         self._url = ""
         self._opening = asyncio.Lock()
+        detour.note(self)
 
     async def aclose(self) -> None:
         """Close the connections; the embedded server ends if nobody else uses it."""

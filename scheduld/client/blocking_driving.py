@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from scheduld.client import detour
 from scheduld.client.patience import Patience
 from scheduld.client.requests import Asked, Requests, settings_for
 from scheduld.client.verbs import Ahead, Commands, Confirmed, Sleep, Verb
@@ -46,6 +47,7 @@ class Driving:
         self._url = ""
         self._opening = threading.Lock()
         self._pid = os.getpid()
+        detour.note(self)
 
     def close(self) -> None:
         """Close the connections; the embedded server ends if nobody else uses it."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from scheduld.client import changing, verbs
+from scheduld.client import changing, detour, verbs
 from scheduld.client.adding import (
     Addition,
     TaskSpec,
@@ -172,9 +172,11 @@ def settings_for(
 
     Raises ConfigError where there is neither a file nor a URL: nothing is guessed.
     """
-    settings = client_settings(config, redis_url=url)
+    settings = detour.settings(config) or client_settings(config, redis_url=url)
     if durable not in (None, "memory", "disk", "replica"):
         raise InvalidInput(f"durable is memory, disk or replica, not {durable!r:.60}")
+    if detour.is_on():
+        namespace = durable = None
     changes = {"namespace": namespace, "timezone": timezone, "durable": durable}
     given = {key: value for key, value in changes.items() if value is not None}
     return replace(settings, **given)  # type: ignore[arg-type]

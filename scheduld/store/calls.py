@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from scheduld.clock import moved_ms
 from scheduld.store.answers import (
     Added,
     AddedTask,
@@ -82,7 +83,8 @@ class Caller:
         own = script.args[6:]
         if args.keys() != script.own:
             raise TypeError(f"{name}.lua takes {own}, not {tuple(args)}")
-        now = "" if self.now_ms is None else self.now_ms
+        now_ms = moved_ms() if self.now_ms is None else self.now_ms
+        now = "" if now_ms is None else now_ms
         common = (type_keys.task_prefix, now, "", self.node, type_keys.type, self.keys.wake)
         return Call(
             script,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import hiredis
@@ -256,6 +257,13 @@ class Lines:
             line.drop()
         if ended:
             await asyncio.wait(ended, timeout=1.0)
+
+    def abandon(self) -> None:
+        """Drop all lines without waiting, as far as their event loop is still there."""
+        self._is_closed = True
+        for line in list(self._open):
+            with suppress(RuntimeError):
+                line.drop()
 
     def _ended(self, line: Line) -> None:
         self._open.discard(line)

@@ -145,6 +145,10 @@ class AsyncLink:
         """Close all connections."""
         await self._lines.aclose()
 
+    def abandon(self) -> None:
+        """Drop all connections without waiting; their event loop may be closed."""
+        self._lines.abandon()
+
     async def _drive(self, conversation: Conversation[T], *, writes: bool) -> T:
         replies: list[Any] | None = None
         while True:

@@ -1,0 +1,237 @@
+"""What a replica does, one task at a time: claims by the real script, stores by the real one.
+
+No loops, no leases to renew: time stands while a handler runs. Nothing here waits, so that one
+implementation serves tests with and without an event loop; only calling a handler differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scheduld import payload as codec
+from scheduld.clock import moved_ms
+from scheduld.errors import InvalidInput, ScheduldError
+from scheduld.handlers.contract import Run
+from scheduld.model import Claim, State, Task, VerdictKind, instant
+from scheduld.names import id_fault
+from scheduld.policies.endings import Ending, GivenBack, Raised, Unreadable, verdict
+from scheduld.store import calls
+from scheduld.store.answers import to_ms
+from scheduld.store.calls import Caller, ClaimRequest
+from scheduld.store.records import to_task
+from scheduld.testing.calling import passes
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from scheduld.handlers.contract import Handler
+    from scheduld.model import TaskType
+    from scheduld.store.keys import Keys
+    from scheduld.store.synclink import SyncLink
+
+_LEASE_MS = 30_000
+
+
+class TooManyRuns(ScheduldError):
+    """A test ran as many tasks as it allows, and more are due: one may schedule itself again."""
+
+    kind = "too_many_runs"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run of a handler in a test.
+
+    `outcome` says what the run came to: "done", "retry", "dead", "snooze", or "cancelled" if the
+    task was cancelled meanwhile. `at` is when it ran, `due` its nominal due time. `error` is what
+    the handler raised. `task` is the task as it was kept right after the run, None if it was not.
+    """
+
+    type: str
+    id: str
+    payload: dict[str, Any]
+    attempt: int
+    due: datetime
+    at: datetime
+    outcome: str
+    result: Any = None
+    error: BaseException | None = None
+    task: Task | None = None
+
+    @property
+    def ref(self) -> str:
+        """`TYPE/ID`."""
+        return f"{self.type}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A claimed task, ready for its handler."""
+
+    claim: Claim
+    kind: TaskType
+    handler: Handler
+    arguments: tuple[Any, ...]
+
+
+class _Head(NamedTuple):
+    """The first of what a type has scheduled, and how much there is."""
+
+    due_ms: int | None
+    raw_id: bytes | None
+    size: int
+
+
+class Worker:
+    """Works on the types in `handlers`; everything at the time of the moved clock."""
+
+    def __init__(self, link: SyncLink, keys: Keys) -> None:
+        self._link = link
+        self._caller = Caller(keys, "test")
+        self._sequence = 0
+        self._stuck: dict[str, tuple[_Head, int | None]] = {}
+        self.handlers: dict[str, tuple[TaskType, Handler]] = {}
+        self.runs: list[RunRecord] = []
+
+    def next_due_ms(self, after_ms: int) -> int | None:
+        """The next instant later than `after_ms` at which there may be something to do."""
+        times = [head.due_ms for head in self._heads().values() if head.due_ms is not None]
+        times += [again for _, again in self._stuck.values() if again is not None]
+        return min((time for time in times if time > after_ms), default=None)
+
+    def claim(self, now_ms: int) -> Job | None:
+        """Claim the task that is due first; None if none is that may run now."""
+        while True:
+            heads = self._heads()
+            due = [
+                (head.due_ms, name)
+                for name, head in heads.items()
+                if head.due_ms is not None and head.due_ms <= now_ms and self._moves(name, head)
+            ]
+            if not due:
+                return None
+            _, name = min(due)
+            claim = self._claim(name, heads[name])
+            job = None if claim is None else self._job(claim)
+            if job is not None:
+                return job
+
+    def time_moved(self) -> None:
+        """Look at everything anew: what could not be claimed may be now."""
+        self._stuck.clear()
+
+    def settle(self, job: Job, ending: Ending) -> RunRecord:
+        """Store the end of a run, and note it."""
+        error = getattr(ending, "error", None)
+        if error is not None and passes(error) and isinstance(error, KeyboardInterrupt):
+            self._store(job, GivenBack())
+            raise error
+        kind, task = self._store(job, ending)
+        now_ms = self._now_ms()
+        value = getattr(ending, "value", None)
+        record = RunRecord(
+            type=job.claim.type,
+            id=job.claim.id,
+            payload=codec.decode(job.claim.payload),
+            attempt=job.claim.attempt,
+            due=instant(job.claim.due_ms),
+            at=instant(now_ms),
+            outcome=kind,
+            result=task.result if task and kind == VerdictKind.DONE else None,
+            error=value if isinstance(value, BaseException) else error,
+            task=task,
+        )
+        self.runs.append(record)
+        return record
+
+    def give_back(self, job: Job) -> None:
+        """Return a claim whose run came to no end: the test was interrupted."""
+        self._store(job, GivenBack())
+
+    def _heads(self) -> dict[str, _Head]:
+        names = list(self.handlers)
+        if not names:
+            return {}
+        keys = [self._caller.keys.type(name).due for name in names]
+        asked = [("ZRANGE", key, 0, 0, "WITHSCORES") for key in keys]
+        replies = self._link.commands(*asked, *(("ZCARD", key) for key in keys))
+        firsts, counts = replies[: len(names)], replies[len(names) :]
+        heads = {}
+        for name, first, count in zip(names, firsts, counts, strict=True):
+            due_ms = to_ms(first[1]) if first else None
+            heads[name] = _Head(due_ms, first[0] if first else None, count)
+        return heads
+
+    def _moves(self, name: str, head: _Head) -> bool:
+        """Whether a claim may find more than the last one, which found nothing."""
+        stuck = self._stuck.get(name)
+        return stuck is None or stuck[0] != head
+
+    def _claim(self, name: str, head: _Head) -> Claim | None:
+        kind, _ = self.handlers[name]
+        self._sequence += 1
+        request = ClaimRequest(self._sequence, want=1, verdicts=(), bound_ms=0, early_ms=0)
+        keys = self._caller.keys.type(name)
+        call = calls.claim(self._caller, keys, kind, request, lease_ms=_LEASE_MS)
+        answer = self._link.run(call)
+        if answer.count:
+            self._stuck.pop(name, None)
+            return answer.claims[0]
+        # A type that is paused or at its limit, or a broken task that is dead now: then there
+        # is another head.
+        due_ms, now_ms = answer.next_due_ms, self._now_ms()
+        later = due_ms if due_ms is not None and due_ms > now_ms else None
+        self._stuck[name] = (head, later)
+        return None
+
+    def _job(self, claim: Claim) -> Job | None:
+        """Read a claimed task; None for one that cannot be run, which is dead then."""
+        kind, handler = self.handlers[claim.type]
+        job = Job(claim, kind, handler, ())
+        try:
+            payload = codec.decode(claim.payload)
+            if fault := id_fault(claim.id):
+                raise InvalidInput(f"the id {fault}")
+        except InvalidInput as exc:
+            self._store(job, Unreadable("unreadable", exc.message))
+            return None
+        if not handler.takes_run:
+            return Job(claim, kind, handler, (payload,))
+        run = Run(
+            type=claim.type,
+            id=claim.id,
+            attempt=claim.attempt,
+            fence=claim.fence,
+            due=instant(claim.due_ms),
+            options=handler.options,
+        )
+        return Job(claim, kind, handler, (payload, run))
+
+    def _store(self, job: Job, ending: Ending) -> tuple[str, Task | None]:
+        claim = job.claim
+        keys = self._caller.keys.type(claim.type)
+        # No jitter: a test wants to know when the next attempt is.
+        result = _read(claim, ending, job.kind, self._now_ms())
+        stored = calls.finish(self._caller, keys, [result])
+        reading = calls.read(self._caller, keys, [claim.raw_id])
+        finished, rows = self._link.run_all([stored, reading])
+        for answer in (finished, rows):
+            if isinstance(answer, ScheduldError):
+                raise answer
+        task = to_task(claim.type, rows[0])
+        if task is not None and task.state is State.CANCELLED:
+            return str(State.CANCELLED), task
+        return result.kind.value, task
+
+    def _now_ms(self) -> int:
+        now_ms = moved_ms()
+        assert now_ms is not None  # noqa: S101 - the clock is moved while there is a worker
+        return now_ms
+
+
+def _read(claim: Claim, ending: Ending, kind: TaskType, now_ms: int) -> Any:
+    try:
+        return verdict(claim, ending, policy=kind.retry, now_ms=now_ms, fraction=0.0)
+    except Exception as error:  # noqa: BLE001 - as the daemon: a run always has a verdict
+        return verdict(claim, Raised(error), policy=kind.retry, now_ms=now_ms, fraction=0.0)
