@@ -178,7 +178,9 @@ def differences(wanted: Any, is_: Any, place: str) -> list[str]:
     if isinstance(wanted, list | tuple) and isinstance(is_, list) and len(wanted) == len(is_):
         pairs = enumerate(zip(wanted, is_, strict=True))
         return [line for at, pair in pairs for line in differences(*pair, f"{place}[{at}]")]
-    if wanted == is_:
+    # Python takes True for 1, JSON does not.
+    is_mixed = isinstance(wanted, int) and isinstance(wanted, bool) != isinstance(is_, bool)
+    if wanted == is_ and not is_mixed:
         return []
     return [f"{place} is {_short(is_)}, expected {_short(wanted)}"]
 

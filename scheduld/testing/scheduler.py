@@ -197,6 +197,16 @@ class Scheduler(Assertions):
     # --- what there is
 
     @property
+    def url(self) -> str:
+        """URL of the server, for programs that add tasks with plain Redis commands."""
+        return self._settings.redis_url
+
+    @property
+    def namespace(self) -> str:
+        """What all keys of this scheduler begin with."""
+        return self._settings.namespace
+
+    @property
     def runs(self) -> list[RunRecord]:
         """All runs of this test, oldest first."""
         return list(self._worker.runs)
