@@ -26,7 +26,10 @@ class Assertions:
     how many there must be, None: at least one.
     """
 
-    timezone: str | None
+    @property
+    def timezone(self) -> str | None:
+        """Time zone of times without one."""
+        raise NotImplementedError
 
     @property
     def runs(self) -> list[RunRecord]:

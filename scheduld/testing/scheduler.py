@@ -28,7 +28,7 @@ from scheduld.testing.driving import LIMIT, Driver
 from scheduld.testing.server import Server, shared_server
 from scheduld.testing.stage import staged
 from scheduld.testing.worker import Worker
-from scheduld.when import instant_ms
+from scheduld.when import instant_ms, load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,7 +60,7 @@ class Scheduler(Assertions):
         timezone: str | None = None,
         server: Server | None = None,
     ) -> None:
-        self.timezone = timezone
+        self._timezone = timezone
         self._begin_at = now
         self._server = server
         self._stack = ExitStack()
@@ -76,6 +76,18 @@ class Scheduler(Assertions):
     def now(self) -> datetime:
         """The time of the test, aware, in UTC."""
         return instant(clock.wall_ms())
+
+    @property
+    def timezone(self) -> str | None:
+        """Time zone of times without one, as a config's `timezone`; it can be set."""
+        return self._timezone
+
+    @timezone.setter
+    def timezone(self, name: str | None) -> None:
+        if name is not None:
+            load_zone(name)
+        self._timezone = name
+        self._change(replace(self._settings, timezone=name))
 
     def move_to(self, when: str | datetime, *, timezone: str | tzinfo | None = None) -> None:
         """Set the time, without running anything.
@@ -113,19 +125,12 @@ class Scheduler(Assertions):
         the file, by type. Servers and namespace of the file are not used. Raises ConfigError.
         """
         config, known = types.from_file(path, env, handlers or {})
-        self.timezone = config.timezone or self.timezone
-        self._settings = replace(
-            self._settings,
-            timezone=self.timezone,
-            max_payload=config.max_payload,
-            path=config.path,
-        )
         self._worker.handlers.update(known)
         self.announce(*known)
-        close_all()
-        self.client.close()
-        detour.change(self._settings)
-        self.client = Client()
+        self._timezone = config.timezone or self._timezone
+        self._change(
+            replace(self._settings, timezone=self._timezone, max_payload=config.max_payload)
+        )
 
     def handle(
         self,
@@ -221,6 +226,14 @@ class Scheduler(Assertions):
         return [task for task in found if type in (None, task.type)]
 
     # --- inside
+
+    def _change(self, settings: ClientSettings) -> None:
+        """Take other settings for clients: for that of the test and of `schedule_task` at once."""
+        self._settings = settings
+        detour.change(settings)
+        close_all()
+        self.client.close()
+        self.client = Client()
 
     def _until_ms(self, when: str | datetime, timezone: str | tzinfo | None) -> int:
         until_ms = instant_ms(when, timezone=timezone or self.timezone, allow_past=True)

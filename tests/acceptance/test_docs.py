@@ -39,8 +39,14 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 RUN = (
-    *("quickstart.md", "handlers.md", "python-api.md", "python-operating.md", "wire-format.md"),
-    *("operations.md", "observability.md"),
+    "quickstart.md",
+    "handlers.md",
+    "python-api.md",
+    "python-operating.md",
+    "wire-format.md",
+    "operations.md",
+    "observability.md",
+    "testing.md",
 )
 _BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -20,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scheduld.client.blocking import Client
-from scheduld.handlers.contract import Run
+from tests.support.kit import run_pytest
 from tests.support.servers import READY_S, free_port, redis_program, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -115,6 +113,17 @@ def test_all_examples_are_run_and_listed() -> None:
     assert folders == listed == RUN_BY_A_TEST
 
 
+def test_each_has_tests_of_its_own(tmp_path: Path) -> None:
+    """The tests beside the examples, which use the test kit, are right."""
+    folder = shutil.copytree(EXAMPLES, tmp_path / "examples")
+    assert {path.parent.name for path in folder.glob("*/test_*.py")} == RUN_BY_A_TEST
+    count = sum(
+        len(re.findall(r"^(?:async )?def test_", path.read_text(), re.MULTILINE))
+        for path in folder.glob("*/test_*.py")
+    )
+    assert f"{count} passed" in run_pytest(folder)
+
+
 def test_hello(example: Example) -> None:
     """A task of the type `log` writes its message, on time."""
     with example.daemon() as log:
@@ -172,32 +181,6 @@ def test_python(example: Example) -> None:
         assert example.ended(priced)["result"] == "stored"
     with closing(sqlite3.connect(example.folder / "prices.db")) as db:
         assert db.execute("SELECT name, cents FROM prices").fetchall() == [("bread", 250)]
-
-
-def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("example_tasks", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_python_a_late_run_cannot_undo_a_newer_one(tmp_path: Path) -> None:
-    """The exact handler refuses a lower fence, and takes a higher one."""
-    set_price = _module(EXAMPLES / "python" / "tasks.py").set_price
-    database = str(tmp_path / "prices.db")
-
-    def price(cents: int, fence: int) -> Any:
-        due, options = datetime.now(UTC), {"database": database}
-        run = Run(type="price", id="p", attempt=1, fence=fence, due=due, options=options)
-        return set_price({"name": "bread", "cents": cents}, run)
-
-    assert price(250, fence=7) == "stored"
-    assert price(199, fence=6) == price(199, fence=7) == "a newer run was here before"
-    assert price(260, fence=8) == "stored"
-    with closing(sqlite3.connect(database)) as db:
-        assert db.execute("SELECT cents, fence FROM prices").fetchall() == [(260, 8)]
 
 
 def test_adding(example: Example) -> None:

@@ -156,3 +156,17 @@ def test_a_scheduler_that_begins_in_frozen_time_has_it() -> None:
         "with freeze_time('2031-05-05 05:00'), Scheduler() as scheduld:\n"
         "    assert scheduld.now.isoformat() == '2031-05-05T05:00:00+00:00'"
     )
+
+
+def test_the_time_zone_of_a_test(scheduld: Scheduler) -> None:
+    """It is that of all adds and assertions from then on; one that is none changes nothing."""
+    scheduld.timezone = "Asia/Tokyo"
+    assert schedule_task("job", at="2030-03-02 09:00").due == datetime(2030, 3, 2, tzinfo=UTC)
+    scheduld.client.schedule("job", at="2030-03-02 09:00")
+    scheduld.assert_scheduled("job", at="2030-03-02 09:00", times=2)
+    with pytest.raises(WhenError, match="unknown time zone 'Asia/Tokio'"):
+        scheduld.timezone = "Asia/Tokio"
+    assert scheduld.timezone == "Asia/Tokyo"
+    scheduld.timezone = None
+    with pytest.raises(WhenError, match="has no time zone"):
+        schedule_task("job", at="2030-03-02 09:00")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import scheduld
+import scheduld.testing
 from scheduld import AsyncClient, Client, schedule_task
 
 ROOT = Path(__file__).parents[2]
@@ -135,3 +136,24 @@ def test_the_page_names_every_verb_argument_and_error() -> None:
     arguments = set(inspect.signature(schedule_task).parameters)
     wanted = set(_verbs(Client)) | {"aclose"} | arguments | errors - {"ScheduldError"}
     assert wanted <= told, wanted - told
+
+
+def test_the_test_kit_is_loaded_when_it_is_used() -> None:
+    """Its fixtures cost a suite nothing until a test asks for them; its names are its homes'."""
+    loaded = _loaded_by("import scheduld.testing, scheduld.errors")
+    assert not loaded & set(HEAVY)
+    for name in scheduld.testing.__all__:
+        value = getattr(scheduld.testing, name)
+        assert getattr(importlib.import_module(value.__module__), name) is value
+        assert inspect.getdoc(value)
+    with pytest.raises(AttributeError, match="no attribute 'Daemon'"):
+        getattr(scheduld.testing, "Daemon")  # noqa: B009 - no such name for the type checker
+
+
+def test_the_page_names_all_of_the_test_kit() -> None:
+    """docs/testing.md tells each method, argument and field of a scheduler, and of a run."""
+    page = (ROOT / "docs" / "testing.md").read_text()
+    public = [name for name in dir(scheduld.testing.Scheduler) if not name.startswith("_")]
+    fields = scheduld.testing.RunRecord.__dataclass_fields__
+    missing = [name for name in (*public, *fields) if not re.search(rf"\b{name}\b", page)]
+    assert not missing
