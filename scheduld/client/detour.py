@@ -7,6 +7,7 @@ it was told; afterwards each is as it was.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from dataclasses import replace
@@ -96,6 +97,14 @@ def _led(own: ClientSettings, there: ClientSettings) -> ClientSettings:
 
 def _kind(requests: Any) -> Any:
     return requests.kind if isinstance(requests, _Ended) else type(requests)
+
+
+def _forget_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)
 
 
 class _Ended:

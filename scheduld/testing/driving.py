@@ -46,6 +46,7 @@ class Driver:
             raise InvalidInput("a handler cannot run what is due: it is being run")
         first = len(self._worker.runs)
         self._is_running = True
+        self._worker.look_anew()
         try:
             yield from self._jobs(until_ms, limit, raising)
         finally:

@@ -64,6 +64,7 @@ class Scheduler(Assertions):
         self._begin_at = now
         self._server = server
         self._stack = ExitStack()
+        self._pid = os.getpid()
         self._traveller: Traveller | None = None
         self._worker: Worker
         self._settings: ClientSettings
@@ -245,7 +246,7 @@ class Scheduler(Assertions):
         if ms < clock.wall_ms() and self.client.list(limit=1):
             raise self._is_past(ms)
         clock.move(ms)
-        self._worker.time_moved()
+        self._worker.look_anew()
         if self._traveller is not None:
             self._traveller.move_to(instant(ms))
 
@@ -285,9 +286,10 @@ class Scheduler(Assertions):
         stack.callback(lambda: self.client.close())
 
     def _wipe(self) -> None:
-        # The server is the tests' alone, and this its only user now.
-        with suppress(ScheduldError):
-            self._link.commands(("FLUSHALL",), writes=True)
+        # The server is the tests' alone, and this its only user now; not so in a forked child.
+        if self._pid == os.getpid():
+            with suppress(ScheduldError):
+                self._link.commands(("FLUSHALL",), writes=True)
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()

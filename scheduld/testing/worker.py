@@ -16,7 +16,7 @@ from scheduld.handlers.contract import Run
 from scheduld.model import Claim, State, Task, VerdictKind, instant
 from scheduld.names import id_fault
 from scheduld.policies.endings import Ending, GivenBack, Raised, Unreadable, verdict
-from scheduld.store import calls
+from scheduld.store import calls, usercalls
 from scheduld.store.answers import to_ms
 from scheduld.store.calls import Caller, ClaimRequest
 from scheduld.store.records import to_task
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scheduld.store.synclink import SyncLink
 
 _LEASE_MS = 30_000
+_LAST_MS = 253_402_300_799_999
 
 
 class TooManyRuns(ScheduldError):
@@ -105,9 +106,9 @@ class Worker:
         while True:
             heads = self._heads()
             due = [
-                (head.due_ms, name)
+                (head.due_ms or 0, name)
                 for name, head in heads.items()
-                if head.due_ms is not None and head.due_ms <= now_ms and self._moves(name, head)
+                if _is_due(head, now_ms) and self._moves(name, head)
             ]
             if not due:
                 return None
@@ -117,8 +118,8 @@ class Worker:
             if job is not None:
                 return job
 
-    def time_moved(self) -> None:
-        """Look at everything anew: what could not be claimed may be now."""
+    def look_anew(self) -> None:
+        """Try again what could not be claimed: time has moved, or something else has changed."""
         self._stuck.clear()
 
     def settle(self, job: Job, ending: Ending) -> RunRecord:
@@ -143,6 +144,7 @@ class Worker:
             task=task,
         )
         self.runs.append(record)
+        self.look_anew()
         return record
 
     def give_back(self, job: Job) -> None:
@@ -214,7 +216,7 @@ class Worker:
         # No jitter: a test wants to know when the next attempt is.
         result = _read(claim, ending, job.kind, self._now_ms())
         stored = calls.finish(self._caller, keys, [result])
-        reading = calls.read(self._caller, keys, [claim.raw_id])
+        reading = usercalls.read(self._caller, keys, [claim.raw_id])
         finished, rows = self._link.run_all([stored, reading])
         for answer in (finished, rows):
             if isinstance(answer, ScheduldError):
@@ -228,6 +230,11 @@ class Worker:
         now_ms = moved_ms()
         assert now_ms is not None  # noqa: S101 - the clock is moved while there is a worker
         return now_ms
+
+
+def _is_due(head: _Head, now_ms: int) -> bool:
+    # A claim makes dead what is due beyond all calendars.
+    return head.due_ms is not None and (head.due_ms <= now_ms or head.due_ms > _LAST_MS)
 
 
 def _read(claim: Claim, ending: Ending, kind: TaskType, now_ms: int) -> Any:

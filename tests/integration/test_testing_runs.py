@@ -11,6 +11,10 @@ import pytest
 import redis
 
 from scheduld import Dead, InvalidInput, Retry, Run, Snooze, schedule_task
+from scheduld.store import usercalls
+from scheduld.store.calls import Caller
+from scheduld.store.keys import Keys
+from scheduld.store.synclink import SyncLink
 from scheduld.testing import Scheduler, TooManyRuns
 
 if TYPE_CHECKING:
@@ -251,9 +255,14 @@ def test_broken_tasks_are_dead_and_stop_nothing(scheduld: Scheduler) -> None:
         server.hset(f"{root}task:plain", "payload", '{"n": 1}')
         due = scheduld.now.timestamp() * 1000
         server.zadd(f"{root}due", dict.fromkeys(("bad", "text", "no id", "plain"), due))
+        server.zadd(f"{root}due", {"far": 9e15, "seconds": 1_790_000_000})
+        server.hset(f"{root}task:far", "payload", "{}")
+        server.hset(f"{root}task:seconds", "payload", "{}")
     (run,) = scheduld.run_due()
     assert (run.ref, run.payload) == ("job/plain", {"n": 1})
-    assert {task.id for task in scheduld.tasks(state="dead")} == {"bad", "text", "no id"}
+    dead = {task.id for task in scheduld.tasks(state="dead")}
+    assert dead == {"bad", "text", "no id", "far", "seconds"}
+    assert scheduld.run_all() == []
 
 
 def test_cancelled_by_its_own_handler(scheduld: Scheduler) -> None:
@@ -386,3 +395,19 @@ def test_handlers_of_a_test_share_a_loop(scheduld: Scheduler) -> None:
     schedule_task("job")
     schedule_task("job")
     assert [run.result for run in scheduld.run_due()] == [0, 7]
+
+
+def test_paused_types_wait(scheduld: Scheduler) -> None:
+    """What may not be claimed stops nothing else, and runs when it may, at the same instant too."""
+    link = SyncLink(scheduld.url)
+    caller = Caller(Keys(scheduld.namespace), "cli")
+    keys = caller.keys.type("paused")
+    scheduld.handle("paused", lambda _: None)
+    scheduld.handle("job", lambda _: link.run(usercalls.resume(caller, keys)))
+    link.run(usercalls.pause(caller, keys, reason="", who=""))
+    schedule_task("paused")
+    schedule_task("paused", delay="1h")
+    assert scheduld.run_all() == []
+    schedule_task("job")
+    assert [run.type for run in scheduld.run_all()] == ["job", "paused", "paused"]
+    link.close()
