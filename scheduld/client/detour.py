@@ -115,7 +115,4 @@ class _Ended:
         self.kind = _kind(requests)
 
     def __getattr__(self, _: str) -> Any:
-        raise InvalidInput(
-            "this client was made during a test that has ended",
-            hint="make it anew, or before the test's scheduler begins",
-        )
+        raise InvalidInput("this client was made during a test that has ended: make it anew")

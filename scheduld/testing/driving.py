@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduld.clock import wall_ms
 from scheduld.errors import InvalidInput
+from scheduld.names import printable
 from scheduld.outcomes import Outcome
 from scheduld.testing.calling import HandlerLoop, call, call_beside_loop, call_in_loop, passes
 from scheduld.testing.worker import Job, RunRecord, TooManyRuns, Worker
@@ -44,6 +45,7 @@ class Driver:
         """Yield each job to be called, at its time, and be sent how that ended."""
         if self._is_running:
             raise InvalidInput("a handler cannot run what is due: it is being run")
+        _check_limit(limit)
         first = len(self._worker.runs)
         self._is_running = True
         self._worker.look_anew()
@@ -63,8 +65,8 @@ class Driver:
             if count >= limit:
                 self._worker.give_back(job)
                 raise TooManyRuns(
-                    f"{limit} tasks ran, and {job.claim.type}/{job.claim.id} is due too",
-                    hint="does a task schedule itself again and again? else give a higher limit",
+                    f"{limit} tasks ran, and {job.claim.type}/{printable(job.claim.id)} is due too:"
+                    " does a task schedule itself again and again? else give a higher limit"
                 )
             try:
                 ending = yield job
@@ -94,8 +96,7 @@ class Driver:
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             raise InvalidInput(
-                "this would block the running event loop",
-                hint="await arun_due, arun_until or arun_all instead",
+                "this would block the running event loop: await arun_due, arun_until or arun_all"
             )
         drain = self._drain(until_ms, limit, raising)
         ending: Ending | None = None
@@ -133,3 +134,8 @@ class Driver:
                 ending = await call_beside_loop(job.handler, job.arguments, limit_ms)
             except BaseException as exc:  # noqa: BLE001 - the drain raises it again
                 error = exc
+
+
+def _check_limit(limit: object) -> None:
+    if not isinstance(limit, int) or limit < 1:
+        raise InvalidInput(f"limit is a number of runs from 1, not {limit!r}")

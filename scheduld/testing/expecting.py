@@ -60,8 +60,8 @@ class Expected:
 
     def differences(self, found: Found, show: Clock) -> list[str]:
         """Say in what a found one differs; empty if it is as expected."""
-        told = []
-        for name in ("type", "id", "outcome"):
+        told = [] if self.type == found.type else [f"type is {found.type!r}"]
+        for name in ("id", "outcome"):
             wanted, is_ = getattr(self, name), getattr(found, name)
             if wanted is not None and wanted != is_:
                 told.append(f"{name} is {is_!r}")
@@ -75,7 +75,7 @@ class Expected:
 
     def words(self, show: Clock) -> str:
         """Say what is expected."""
-        told = [self.type if self.id is None else f"{self.type}/{self.id}"]
+        told = [str(self.type) if self.id is None else f"{self.type}/{self.id}"]
         if self.outcome is not None:
             told.append(f"with outcome {self.outcome!r}")
         if self.payload is not None:

@@ -67,6 +67,8 @@ class Scheduler(Assertions):
         self._pid = os.getpid()
         self._traveller: Traveller | None = None
         self._worker: Worker
+        self._driver: Driver
+        self._link: SyncLink
         self._settings: ClientSettings
         self.client: Client
         """A client of this scheduler."""
@@ -252,8 +254,8 @@ class Scheduler(Assertions):
 
     def _is_past(self, ms: int) -> InvalidInput:
         return InvalidInput(
-            f"{iso(ms)} is before the test's now, {iso(clock.wall_ms())}",
-            hint="set the time before the first task is scheduled; then it only goes forward",
+            f"{iso(ms)} is before the test's now, {iso(clock.wall_ms())}: as soon as there is a"
+            " task, time only goes forward"
         )
 
     # --- its life
@@ -293,3 +295,13 @@ class Scheduler(Assertions):
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+        # What ran can still be asked about; nothing can be run any more.
+        del self._driver, self._link
+
+    if not TYPE_CHECKING:
+        # Hidden from type checkers, which would believe that any name exists.
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("client", "_driver", "_link", "_settings", "_worker"):
+                raise InvalidInput("the scheduler is not at work: use it in a `with` block")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -30,8 +30,7 @@ def staged(there: ClientSettings, now_ms: int) -> Iterator[None]:
     """
     if not _taken.acquire(blocking=False):
         raise InvalidInput(
-            "a test's scheduler is at work in this process already",
-            hint="there is one at a time: use that one",
+            "a test's scheduler is at work in this process already: there is one at a time"
         )
     with ExitStack() as stack:
         stack.callback(_taken.release)

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -242,3 +244,56 @@ def test_programs_of_a_test_do_not_find_the_users_server(
         ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=30)
         assert ran.returncode == 0, ran.stderr
         assert scheduld.tasks() == []
+
+
+def test_before_and_after_its_time(server: Server) -> None:
+    """A scheduler works in its `with` block alone; afterwards it tells what ran, and can begin."""
+    scheduld = Scheduler(server=server)
+    for use in (scheduld.run_due, scheduld.tasks, scheduld.assert_nothing_ran):
+        with pytest.raises(InvalidInput, match="use it in a `with` block"):
+            use()
+    with scheduld:
+        scheduld.handle("job", lambda _: None)
+        schedule_task("job")
+        scheduld.run_due()
+    scheduld.assert_ran("job", times=1)
+    with pytest.raises(InvalidInput, match="use it in a `with` block"):
+        scheduld.announce("job")
+    with scheduld:
+        scheduld.assert_nothing_ran()
+        scheduld.assert_nothing_scheduled()
+
+
+def test_mocks_are_handlers(server: Server) -> None:
+    """What tests have at hand can be one: mocks, partials, objects, bound methods."""
+    mock, amock = Mock(return_value=5), AsyncMock(return_value=6)
+    with Scheduler(server=server) as scheduld:
+        scheduld.handle("job", mock)
+        scheduld.handle("ajob", amock)
+        scheduld.handle("partial", partial(lambda extra, payload: [extra, payload], 1))
+        scheduld.handle("bound", {}.setdefault, options={})
+        for name in ("job", "ajob", "partial", "bound"):
+            schedule_task(name, {"n": 1}, id=name)
+        runs = {run.type: run for run in scheduld.run_due()}
+        assert {name: run.result for name, run in runs.items() if name != "bound"} == {
+            "job": 5,
+            "ajob": 6,
+            "partial": [1, {"n": 1}],
+        }
+        assert isinstance(runs["bound"].error, TypeError)
+    mock.assert_called_once_with({"n": 1})
+    amock.assert_awaited_once_with({"n": 1})
+
+
+def test_a_forked_child(server: Server) -> None:
+    """It adds to the test of its parent, and its end does not wipe that."""
+    with Scheduler(server=server) as scheduld:
+        scheduld.announce("job")
+        schedule_task("job", id="parent")
+        pid = os.fork()
+        if not pid:
+            schedule_task("job", id="child")
+            scheduld.__exit__()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        assert {task.id for task in scheduld.tasks()} == {"parent", "child"}

@@ -105,9 +105,8 @@ def test_endless(scheduld: Scheduler, delay: Any) -> None:
     """A task that schedules itself again is stopped at the limit, by name, and stays scheduled."""
     scheduld.handle("job", lambda _: schedule_task("job", delay=delay).id)
     schedule_task("job")
-    with pytest.raises(TooManyRuns, match="25 tasks ran, and job/") as caught:
+    with pytest.raises(TooManyRuns, match=r"25 tasks ran, and job/.* schedule itself again"):
         scheduld.run_all(limit=25)
-    assert "schedule itself" in str(caught.value.hint)
     assert len(scheduld.runs) == 25
     task = scheduld.assert_scheduled("job", times=1)
     assert (task.failed, task.interruptions) == (0, 0)
@@ -118,6 +117,9 @@ def test_as_many_as_the_limit_are_no_fault(scheduld: Scheduler) -> None:
     scheduld.handle("job", lambda _: None)
     scheduld.client.schedule_many("job", [{}] * 7)
     assert len(scheduld.run_due(limit=7)) == 7
+    for wrong in (0, -1, "5", None):
+        with pytest.raises(InvalidInput, match="limit is a number of runs"):
+            scheduld.run_due(limit=wrong)  # type: ignore[arg-type]
 
 
 def test_payloads_are_json(scheduld: Scheduler) -> None:
@@ -349,9 +351,8 @@ async def test_blocking_in_an_event_loop_is_refused(scheduld: Scheduler) -> None
     """The blocking forms say which to use instead, and take nothing."""
     scheduld.handle("job", lambda _: None)
     schedule_task("job")
-    with pytest.raises(InvalidInput, match="block the running event loop") as caught:
+    with pytest.raises(InvalidInput, match=r"block the running event loop: await arun_due"):
         scheduld.run_due()
-    assert "arun_due" in str(caught.value.hint)
     scheduld.assert_scheduled("job")
     assert len(await scheduld.arun_due()) == 1
 
