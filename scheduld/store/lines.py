@@ -89,6 +89,17 @@ class Line(asyncio.BufferedProtocol):
         self._asked.clear()
         self._on_end(self)
 
+    def abandon(self) -> None:
+        """End the connection, even if the event loop is closed that would have to do it."""
+        with suppress(RuntimeError):
+            self.drop()
+            return
+        # asyncio has begun to close, and offers no other way to its socket than this one.
+        socket = getattr(self._transport, "_sock", None)
+        if socket is not None:
+            self._transport._sock = None  # noqa: SLF001
+            socket.close()
+
     def _look_at_clock(self) -> None:
         # One timer outlives many exchanges: starting and stopping one for each costs more.
         self._timer = None
@@ -262,8 +273,7 @@ class Lines:
         """Drop all lines without waiting, as far as their event loop is still there."""
         self._is_closed = True
         for line in list(self._open):
-            with suppress(RuntimeError):
-                line.drop()
+            line.abandon()
 
     def _ended(self, line: Line) -> None:
         self._open.discard(line)

@@ -38,6 +38,34 @@ async def test_c(scheduld):
     schedule_task("job")
     assert [run.result for run in await scheduld.arun_due()] == [3]
 """
+LEFT_OPEN = """
+import asyncio, gc
+import pytest
+from scheduld import AsyncClient, schedule_task
+
+client = AsyncClient("redis://127.0.0.1:1", wait_s=0)
+
+async def handler(payload):
+    await asyncio.gather(*(client.schedule("later", {"n": n}) for n in range(3)))
+    await client.schedule("later")
+
+@pytest.fixture(autouse=True)
+def types(scheduld):
+    yield scheduld.handle("job", handler), scheduld.announce("later")
+    gc.collect()
+
+@pytest.mark.parametrize("n", range(2))
+async def test_async(scheduld, n):
+    await client.schedule("job")
+    await scheduld.arun_due(raising=True)
+    scheduld.assert_scheduled("later", times=4)
+
+@pytest.mark.parametrize("n", range(2))
+def test_sync(scheduld, n):
+    schedule_task("job")
+    scheduld.run_due(raising=True)
+    scheduld.assert_scheduled("later", times=4)
+"""
 
 
 def _pid(server: Server) -> int:
@@ -162,6 +190,13 @@ def suite(tmp_path: Path) -> Path:
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["scheduld.testing.fixtures"]\n')
     (tmp_path / "test_user.py").write_text(TESTS)
     return tmp_path
+
+
+def test_a_client_of_asyncio_that_nobody_closes(suite: Path) -> None:
+    """One in a module, used by tests with a loop each, leaves no open connection behind."""
+    (suite / "test_user.py").write_text(LEFT_OPEN)
+    told = run_pytest(suite)
+    assert "4 passed" in told
 
 
 @pytest.mark.parametrize("more", [(), ("-n", "2")])
