@@ -11,25 +11,33 @@ import os
 import threading
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld.config.light import client_settings
 from scheduld.errors import InvalidInput
 from scheduld.store.synclink import SyncLink
 
 if TYPE_CHECKING:
-    from scheduld.client.aio import AsyncClient
-    from scheduld.client.blocking import Client
+    from scheduld.client.aio_driving import AsyncDriving
+    from scheduld.client.blocking_driving import Driving
     from scheduld.config.settings import ClientSettings
 
-_clients: weakref.WeakSet[Client | AsyncClient] = weakref.WeakSet()
+
+class _Parts(NamedTuple):
+    """What a client is made of, as far as it depends on where it leads."""
+
+    requests: Any
+    link: Any = None
+    membership: Any = None
+
+
+_clients: weakref.WeakSet[Driving | AsyncDriving] = weakref.WeakSet()
+_before: weakref.WeakKeyDictionary[Driving | AsyncDriving, _Parts] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 _there: ClientSettings | None = None
-_before: weakref.WeakKeyDictionary[Client | AsyncClient, tuple[Any, Any, Any]]
-_before = weakref.WeakKeyDictionary()
 
 
-def note(client: Client | AsyncClient) -> None:
+def note(client: Driving | AsyncDriving) -> None:
     """Remember a new client for as long as it lives."""
     with _lock:
         _clients.add(client)
@@ -55,11 +63,9 @@ def begin(there: ClientSettings) -> None:
     global _there
     with _lock:
         for client in _clients:
-            requests = client._requests  # noqa: SLF001 - what a client is made of
-            _before[client] = (requests, client._link, client._membership)  # noqa: SLF001
-            led = _led(requests.settings, there)
-            client._requests = _kind(requests)(led)  # noqa: SLF001
-            client._link = client._membership = None  # noqa: SLF001
+            had = _before[client] = _parts(client)
+            led = _led(had.requests.settings, there)
+            _exchange(client, _Parts(_kind(had.requests)(led)))
         _there = there
 
 
@@ -75,14 +81,22 @@ def end() -> None:
     with _lock:
         _there = None
         for client in _clients:
-            link = client._link  # noqa: SLF001
-            requests = client._requests  # noqa: SLF001
-            had = _before.pop(client, (_Ended(requests), None, None))
-            client._requests, client._link, client._membership = had  # noqa: SLF001
-            if isinstance(link, SyncLink):
-                link.close()
-            elif link is not None:
-                link.abandon()
+            led = _parts(client)
+            made_within = _Parts(_Ended(led.requests))
+            _exchange(client, _before.pop(client) if client in _before else made_within)
+            if isinstance(led.link, SyncLink):
+                led.link.close()
+            elif led.link is not None:
+                led.link.abandon()
+
+
+def _parts(client: Driving | AsyncDriving) -> _Parts:
+    return _Parts(client._requests, client._link, client._membership)  # noqa: SLF001
+
+
+def _exchange(client: Driving | AsyncDriving, parts: _Parts) -> None:
+    client._requests, client._link, client._membership = parts  # noqa: SLF001
+    client.__dict__.pop("_operations", None)  # made of the requests, at first use
 
 
 def _led(own: ClientSettings, there: ClientSettings) -> ClientSettings:

@@ -12,7 +12,7 @@ from scheduld.errors import Conflict, NotFound, OutcomeUnknown, ScheduldError
 from scheduld.model import State, Task
 from scheduld.names import printable
 from scheduld.store import usercalls
-from scheduld.store.answers import to_ms
+from scheduld.store.answers import server_ms, to_ms
 from scheduld.store.keys import decode_id
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Revival:
             time, total = yield Commands((("TIME",), ("ZCARD", scope.type(self.type).dead)))
             if not total:
                 yield from must_be_known(scope, self.type)
-            self._before_ms, self._left = int(time[0]) * 1000 + int(time[1]) // 1000, total
+            self._before_ms, self._left = server_ms(time), total
         if self.canary_wait_s is not None and self._canary is None:
             yield from self._try_canary(scope, self.canary_wait_s)
         while self.limit is None or self.requeued < self.limit:

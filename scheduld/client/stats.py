@@ -9,7 +9,7 @@ from scheduld.client.verbs import Commands, known_types
 from scheduld.errors import Conflict
 from scheduld.policies.histogram import Spread, spread
 from scheduld.store import times
-from scheduld.store.answers import to_ms
+from scheduld.store.answers import server_ms, to_ms
 
 if TYPE_CHECKING:
     from scheduld.client.verbs import Scope, Verb
@@ -51,7 +51,7 @@ def stats(scope: Scope, type_name: str | None = None) -> Verb[list[TypeStats]]:
     """Count the tasks of one or all types."""
     types = [type_name] if type_name else (yield from known_types(scope))
     (time,) = yield Commands((("TIME",),))
-    now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+    now_ms = server_ms(time)
     found: list[TypeStats] = []
     for name in types:
         found += [(yield from _of_type(scope.type(name), now_ms))]

@@ -10,7 +10,7 @@ from scheduld.client.verbs import LIVE_MS, Commands, known_types, must_be_known
 from scheduld.errors import Conflict, OutcomeUnknown
 from scheduld.model import State
 from scheduld.store import usercalls
-from scheduld.store.answers import to_ms
+from scheduld.store.answers import server_ms, to_ms
 
 if TYPE_CHECKING:
     from scheduld.client.verbs import Scope, Verb
@@ -127,7 +127,7 @@ class Purge:
 
     def _extent(self, keys: TypeKeys) -> Verb[tuple[int, int | None]]:
         time, total = yield Commands((("TIME",), ("ZCARD", _index(keys, self.state))))
-        now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+        now_ms = server_ms(time)
         return total, None if self.older_ms is None else now_ms - self.older_ms
 
 

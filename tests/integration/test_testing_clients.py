@@ -72,8 +72,11 @@ def test_clients_made_before(server: Server, file: str) -> None:
             task = client.schedule("job", {"n": 1}, at="2030-01-01 12:00")
             scheduld.assert_scheduled("job", {"n": 1}, at="2030-01-01 03:00Z")
             assert client.get("job", task.id).state == "scheduled"
-        with pytest.raises(Unreachable):
-            client.get("job", task.id)
+            client.pause("job")
+            assert client.run_now("job", task.id).due == scheduld.now
+        for verb in (client.get, client.run_now):
+            with pytest.raises(Unreachable):
+                verb("job", task.id)
 
 
 def test_clients_made_within(server: Server, file: str) -> None:
@@ -275,6 +278,7 @@ def test_mocks_are_handlers(server: Server) -> None:
         for name in ("job", "ajob", "partial", "bound"):
             schedule_task(name, {"n": 1}, id=name)
         runs = {run.type: run for run in scheduld.run_due()}
+        assert [run.outcome for run in runs.values()] == ["done", "retry", "done", "done"], runs
         assert {name: run.result for name, run in runs.items() if name != "bound"} == {
             "job": 5,
             "ajob": 6,

@@ -15,7 +15,7 @@ from scheduld.store import usercalls
 from scheduld.store.calls import Caller
 from scheduld.store.keys import Keys
 from scheduld.store.synclink import SyncLink
-from scheduld.testing import Scheduler, TooManyRuns
+from scheduld.testing import Scheduler, Server, TooManyRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,6 +152,18 @@ def test_results(scheduld: Scheduler) -> None:
     assert good.result == {"a": [1, 2]}
     assert "not_stored" in bad.result
     assert bad.outcome == "done"
+
+
+def test_a_run_tells_how_its_task_is_kept() -> None:
+    """Also the first run of a server, which has to be sent the scripts."""
+    with Server() as server, Scheduler(server=server) as scheduld:
+        scheduld.tasks()
+        scheduld.handle("job", lambda _: 5)
+        schedule_task("job")
+        scheduld.tasks()
+        (run,) = scheduld.run_due()
+        assert run.task is not None
+        assert (run.task.state, run.result) == ("done", 5)
 
 
 def test_the_run_of_a_handler(scheduld: Scheduler) -> None:

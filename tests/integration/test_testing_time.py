@@ -9,7 +9,7 @@ import pytest
 from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 
-from scheduld import InvalidInput, WhenError, schedule_task
+from scheduld import Dead, InvalidInput, WhenError, schedule_task
 
 if TYPE_CHECKING:
     from scheduld.testing import Scheduler, Server
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytest_plugins = ["scheduld.testing.fixtures"]
 
 EIGHT = datetime(2030, 3, 1, 8, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)
@@ -170,3 +171,19 @@ def test_the_time_zone_of_a_test(scheduld: Scheduler) -> None:
     scheduld.timezone = None
     with pytest.raises(WhenError, match="has no time zone"):
         schedule_task("job", at="2030-03-02 09:00")
+
+
+def test_verbs_of_operation_take_the_moved_time(scheduld: Scheduler) -> None:
+    """What is told apart by age, or by "until now", is so by the test's clock."""
+    scheduld.handle("job", lambda _: Dead("once") if scheduld.now < EIGHT + HOUR else None)
+    for task_id in ("early", "late"):
+        schedule_task("job", id=task_id)
+        scheduld.run_due()
+        scheduld.move_by("10m")
+    client = scheduld.client
+    assert client.stats("job")[0].now_ms == int(scheduld.now.timestamp() * 1000)
+    assert client.purge("job", state="dead", older_than="15m") == 1
+    scheduld.move_by("2h")
+    assert client.requeue_dead("job").requeued == 1
+    scheduld.run_due()
+    scheduld.assert_ran("job", id="late", outcome="done")
