@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Self
+from urllib.parse import quote
 
 from scheduld.errors import Unreachable
 from scheduld.names import printable
@@ -21,6 +22,8 @@ _LOOKS = 5_000
 _PING_S = 5.0
 _END_S = 10.0
 _TAIL = 500
+# All that the server needs of the caller's environment, which may hold secrets.
+_ENVIRONMENT = ("PATH", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 # The server and its folder are this shell's, and it lives as long as its stdin is open: that
 # ends with the test process however this ends, by SIGKILL too, on every system alike.
 _GUARD = """
@@ -61,9 +64,8 @@ class Server:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            # Not the caller's: it may hold secrets, and Ctrl-C is for the tests.
             env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-            start_new_session=True,
+            start_new_session=True,  # Ctrl-C is for the tests
         )
         _running.add(self)
         try:
@@ -71,7 +73,7 @@ class Server:
         except BaseException:
             self.close()
             raise
-        self.url = f"unix://{self._folder}/server.sock"
+        self.url = "unix://" + quote(f"{self._folder}/server.sock")
 
     def is_alive(self) -> bool:
         """Whether it answers."""
@@ -115,7 +117,6 @@ class Server:
             self._guard.stdin.close()
 
 
-_ENVIRONMENT = ("PATH", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _running: set[Server] = set()
 _shared: Server | None = None
 _lock = threading.Lock()
