@@ -125,6 +125,8 @@ def id_time_ms(text: str) -> int | None:
 
 def printable(text: str) -> str:
     """Escape what could forge a line or a terminal sequence; the rest stays as it is."""
+    if text.isprintable():
+        return text  # as is nearly every text; a list of thousands would notice the rest
     return "".join(
         char
         if char.isprintable() or char == " "

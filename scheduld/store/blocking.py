@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import hiredis
 
+from scheduld.clock import monotonic
 from scheduld.store.dial import check, dial
 from scheduld.store.trouble import LOST, Interrupted, ServerError, TalkBroken, is_end
 
@@ -25,11 +26,15 @@ _BROKEN = (*LOST, ServerError)
 
 
 class BlockingLine:
-    """One open connection. Answers come in the order of what was sent."""
+    """One open connection. Answers come in the order of what was sent.
 
-    def __init__(self, socket: Any, close: Callable[[], None]) -> None:
+    `timeout_s` bounds each send, and each read as a whole.
+    """
+
+    def __init__(self, socket: Any, close: Callable[[], None], timeout_s: float) -> None:
         self._socket = socket
         self._close = close
+        self._timeout_s = timeout_s
         self._buffer = bytearray(_BUFFER_BYTES)
         self._reader = hiredis.Reader(
             protocolError=TalkBroken, replyError=ServerError, notEnoughData=_MORE
@@ -51,18 +56,32 @@ class BlockingLine:
     def read(self, count: int) -> list[Any]:
         """Wait for so many replies; raises Interrupted."""
         replies: list[Any] = []
+        until = monotonic() + self._timeout_s
+        pieces = 0
         try:
             while len(replies) < count:
                 reply = self._reader.gets()
                 if reply is _MORE:
+                    if pieces:
+                        self._shorten(until)
                     self._receive()
+                    pieces += 1
                 elif is_end(reply):
                     raise reply
                 else:
                     replies.append(reply)
         except _BROKEN as exc:
             raise Interrupted(exc, sent=True) from None
+        if pieces > 1:
+            self._socket.settimeout(self._timeout_s)
         return replies
+
+    def _shorten(self, until: float) -> None:
+        """Let the next wait end when the whole read must: a trickle could go on for ever."""
+        left_s = until - monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the answer did not come in time")
+        self._socket.settimeout(left_s)
 
     def _receive(self) -> None:
         size = self._socket.recv_into(self._buffer)
@@ -108,7 +127,7 @@ class BlockingLines:
         return None
 
     def _opened(self) -> BlockingLine:
-        line = BlockingLine(*dial(self._url, self._timeout_s))
+        line = BlockingLine(*dial(self._url, self._timeout_s), self._timeout_s)
         self._open.add(line)
         return line
 

@@ -1,6 +1,7 @@
 """Long forms of the chaos tests, on a private server. The exit code is 1 if something is wrong.
 
 kill    rounds of 20 tasks and a SIGKILL of one of two daemons at a random instant
+faults  random faults of the network under two daemons and the clients that add tasks
 outage  the server stopped, frozen, killed and restarted under a daemon with 20 types
 idle    requests a second, and CPU, of an idle daemon with 20 types
 drain   descriptors, connections and memory of a daemon over many tasks, failing ones among them
@@ -18,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.chaos import drain, idle, kills, outages
+from tests.chaos import drain, faults, idle, kills, outages
 from tests.support.daemons import DaemonProcess, let_pass
 from tests.support.servers import start_server
 
@@ -36,7 +37,10 @@ def main() -> int:
     parser.add_argument("what", choices=_COMMANDS, nargs="?", default="kill")
     parser.add_argument("--server", choices=("valkey", "redis7"), default="valkey")
     parser.add_argument("--rounds", type=int, default=200, help="kill, stop; default: 200")
-    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="kill, stop")
+    parser.add_argument(
+        "--seed", type=int, default=random.randrange(1_000_000), help="kill, stop, faults"
+    )
+    parser.add_argument("--minutes", type=float, default=5.0, help="faults; default: 5")
     parser.add_argument("--seconds", type=float, default=12.0, help="outage, idle; default: 12")
     parser.add_argument("--tasks", type=int, default=20_000, help="drain; default: 20000")
     said = parser.parse_args()
@@ -63,6 +67,17 @@ def _kill(folder: Path, server: RunningServer, said: argparse.Namespace) -> list
             if number % 20 == 0:
                 sys.stderr.write(f"round {number} of {said.rounds}\n")
         account = run.settle(60.0)
+    _say(str(account))
+    return account.violations
+
+
+def _faults(folder: Path, server: RunningServer, said: argparse.Namespace) -> list[str]:
+    _say(f"seed {said.seed}")
+    until = time.monotonic() + said.minutes * 60
+    with closing(faults.Campaign(folder, server, seed=said.seed)) as campaign:
+        while time.monotonic() < until:
+            _say(str(campaign.any_fault()))
+        account = campaign.settle()
     _say(str(account))
     return account.violations
 
@@ -129,4 +144,11 @@ def _stop(folder: Path, server: RunningServer, said: argparse.Namespace) -> list
 
 _MOST_KB_A_THOUSAND = 10.0
 """In the second half of the tasks; what the heap of a process wanders by is not nothing."""
-_COMMANDS = {"kill": _kill, "outage": _outage, "idle": _idle, "drain": _drain, "stop": _stop}
+_COMMANDS = {
+    "kill": _kill,
+    "faults": _faults,
+    "outage": _outage,
+    "idle": _idle,
+    "drain": _drain,
+    "stop": _stop,
+}

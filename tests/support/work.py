@@ -88,7 +88,8 @@ def told(run: Run) -> dict[str, int]:
 async def sleep(payload: dict[str, Any], run: Run) -> dict[str, int]:
     """Sleep for `s` seconds; ignore cancellation if `deaf`.
 
-    If `fail`, raise at the end, with so many bytes of `locals` in the frame.
+    If `fail`, raise at the end, with so many bytes of `locals` in the frame; if `fails`, in
+    so many first attempts.
     """
     note(START, run)
     until = time.monotonic() + payload.get("s", 0)
@@ -100,7 +101,7 @@ async def sleep(payload: dict[str, Any], run: Run) -> dict[str, int]:
                 note(STOPPED, run)
                 raise
     note(END, run)
-    if payload.get("fail"):
+    if payload.get("fail") or run.attempt <= payload.get("fails", 0):
         locals_that_must_not_stay = bytearray(payload.get("locals", 0))
         raise ValueError(len(locals_that_must_not_stay))
     return told(run)
@@ -117,7 +118,10 @@ async def spin(payload: dict[str, Any], run: Run) -> dict[str, int]:
 
 
 def thread(payload: dict[str, Any], run: Run) -> dict[str, int]:
-    """Wait in a thread for `s` seconds; with `deaf` also when asked to stop."""
+    """Wait in a thread for `s` seconds; with `deaf` also when asked to stop.
+
+    Raise in the first attempts, so many as `fails` says.
+    """
     note(START, run)
     until = time.monotonic() + payload.get("s", 0)
     while (left := until - time.monotonic()) > 0:
@@ -126,6 +130,8 @@ def thread(payload: dict[str, Any], run: Run) -> dict[str, int]:
             raise InterruptedError
         time.sleep(min(left, 0.01))
     note(END, run)
+    if run.attempt <= payload.get("fails", 0):
+        raise ValueError("one of the attempts that fail")
     return told(run)
 
 
