@@ -48,6 +48,8 @@ class Sizes:
     pending: int = 100_000
     idle_s: float = 15
     paced: int = 20
+    flood: int = 50_000
+    flood_spin: int = 5_000
     growth: int = 500_000
     growth_step: int = 50_000
     starts: int = 10
@@ -65,6 +67,8 @@ SMOKE = Sizes(
     pending=500,
     idle_s=1,
     paced=3,
+    flood=400,
+    flood_spin=100,
     growth=400,
     growth_step=100,
     starts=1,
@@ -227,6 +231,13 @@ def _pace(bench: Bench) -> list[Figure]:
     ]
 
 
+def _flood(bench: Bench) -> list[Figure]:
+    count = bench.sizes.flood_spin if bench.variant == "spin" else bench.sizes.flood
+    answer = bench.act("flood", "--count", count, "--seconds", 30)
+    drained = Figure("flood drained", answer.number("seconds"), "s")
+    return [*_lateness(answer), drained]
+
+
 def _growth(bench: Bench) -> list[Figure]:
     sizes = bench.sizes
     answer = bench.act("growth", "--count", sizes.growth, "--step", sizes.growth_step)
@@ -252,6 +263,7 @@ _IDLE = {**ALL_OF_PEERS, "scheduld": ("default",), "floor": ()}
 _OURS = {"scheduld": ("default",)}
 _TWO = {"scheduld": ("default", "two")}
 _THREAD = {"scheduld": ("thread",)}
+_FLOOD = {"scheduld": ("default", "thread", "spin")}
 
 
 CASES = {
@@ -277,6 +289,13 @@ CASES = {
         Case("memory", "100,000 tasks due tomorrow", _memory, _MEMORY, higher_is_better=False),
         Case("idle", "10 types or queues, nothing to do", _idle, _IDLE, higher_is_better=False),
         Case("pace", "poll_timeout = 500ms", _pace, _OURS),
+        Case(
+            "flood",
+            "a task every 20 ms while 50,000 of another type are due (spin: 5,000)",
+            _flood,
+            _FLOOD,
+            higher_is_better=False,
+        ),
         Case("growth", "memory of a daemon over 500,000 tasks", _growth, _OURS),
         Case("cli", "scheduld add, from start to exit", _cli, _OURS, higher_is_better=False),
     )

@@ -79,6 +79,9 @@ class _Judges:
         """Lateness, the same instant, pace."""
         yield _most("lateness, p50", self._ours("late", "p50"), 0.8, "ms")
         yield _most("lateness, p99", self._ours("late", "p99"), 2.5, "ms")
+        for variant in ("default", "thread"):
+            late = self._median("flood", _US, variant, "p99")
+            yield _most(f"lateness beside a flood ({variant}), p99", late, 50, "ms")
         early = [self._ours(case, "early") for case in ("late", "instant")]
         known = [value for value in early if value is not None]
         yield _most("started early", max(known) if known else None, 0, "tasks")

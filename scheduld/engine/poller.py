@@ -12,6 +12,7 @@ from scheduld.engine.loop import wait_for
 from scheduld.engine.plan import LEAD_S, Plan
 from scheduld.engine.reporter import MANY, Reporter
 from scheduld.engine.runner import Runner
+from scheduld.engine.turns import Turns
 from scheduld.errors import OutcomeUnknown, Unreachable
 from scheduld.model import Verdict, VerdictKind
 from scheduld.store import calls
@@ -20,6 +21,8 @@ from scheduld.store.calls import EARLY_MS
 from scheduld.store.wire import Stale
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scheduld.engine.duty import Duty
     from scheduld.engine.isolation import Stop
     from scheduld.engine.shared import Shared
@@ -45,6 +48,7 @@ class Poller:
         self._keys = shared.caller.keys.type(duty.name)
         self._plan = Plan(duty.kind, shared.lease_ms, phase=phase)
         self._early = Early()
+        self._turns = Turns(self._start_all)
         self._sequence = 0
         self._unanswered: ClaimRequest | None = None
         self._was_sent = False
@@ -234,12 +238,12 @@ class Poller:
             # Nothing else is under way. The second half begins behind the verdicts of the
             # first: from then on neither the server nor the loop waits for the other.
             half = len(claims) // 2
-            self._start_all(claims[:half])
-            asyncio.get_running_loop().call_soon(self._start_all, claims[half:])
+            self._turns.begin(claims[:half])
+            asyncio.get_running_loop().call_soon(self._turns.begin, claims[half:])
         else:
-            self._start_all(claims)
+            self._turns.begin(claims)
 
-    def _start_all(self, claims: list[Claim]) -> None:
+    def _start_all(self, claims: Sequence[Claim]) -> None:
         server = self._shared.link.server
         now_ms = server.now_ms()
         if not self._stopping:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
+from scheduld.engine.turns import FIRST
 from scheduld.model import State
 from tests.support.replicas import Site, until
 from tests.support.tasks import HOUR_MS, Gate, Journal, Payload, duty
@@ -125,3 +129,22 @@ async def test_a_busy_replica_claims_nothing_ahead(site: Site) -> None:
         assert await leased(site, "a") <= 2
     assert (await site.task("a", held)).state is State.RUNNING
     assert sorted(journal.ids) == sorted([held, *short])
+
+
+async def test_a_flood_that_blocks_leaves_turns_to_others(site: Site) -> None:
+    """Inline runs that compute begin a few in a turn of the loop, however many were claimed."""
+    turn, in_turn = 0, Counter[int]()
+
+    async def computes(payload: Payload) -> None:
+        time.sleep(0.004)  # noqa: ASYNC251 - what badly written handlers do
+        in_turn[turn] += 1
+
+    await site.client.schedule_many("a", [{}] * 100, allow_unknown=True)
+    starting = asyncio.create_task(site.start(duty("a", computes)))
+    async with asyncio.timeout(20):
+        while in_turn.total() < 100:
+            await asyncio.sleep(0)
+            turn += 1
+    await starting
+    assert max(in_turn.values()) <= FIRST
+    assert len(in_turn) >= 50

@@ -65,3 +65,11 @@ async def stamp(payload: dict[str, Any]) -> None:
     """Count the run and note when it started, in ms since the epoch."""
     _board[STARTS + payload["n"]] = time.time() * 1000
     await noop(payload)
+
+
+async def spin(payload: dict[str, Any]) -> None:
+    """Compute for a millisecond, as an inline handler should not: nothing else runs meanwhile."""
+    until = time.perf_counter() + 0.001
+    while time.perf_counter() < until:
+        pass
+    await noop(payload)

@@ -101,6 +101,12 @@ class Daemons:
         """Wait for the end of the `count`-th run; raises Failed."""
         self._wait(lambda: self.runs >= count, timeout_s)
 
+    def wait_for_unstamped(self, count: int, timeout_s: float) -> None:
+        """Wait for the end of the `count`-th run of a handler that notes no start."""
+        self._wait(
+            lambda: self.runs - sum(start > 0 for start in self.starts_ms) >= count, timeout_s
+        )
+
     def span_s(self) -> float:
         """From the first start of a run to the last end."""
         return max(self._slots(LAST)) - min(first for first in self._slots(FIRST) if first)

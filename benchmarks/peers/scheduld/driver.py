@@ -29,12 +29,16 @@ VARIANTS = {
     "blocking": "adds by Client, in bulk one list of all",
     "thread": "as default, a def handler: 10 threads",
     "two": "as default, two daemons",
+    "spin": "as default, an inline handler that computes for 1 ms",
 }
 _AT_ONCE = 5_000
 _LIST, _LISTS = 500, 3
 """Bulk adds: tasks in a list, and lists under way at once."""
 _SETTLE_S = 3.0
 _WARM_UP = 50
+_OTHER = "other"
+_OTHER_EVERY_MS, _BEFORE = 20, 25
+"""Beside a flood: how often another task is due, and how many are due before it."""
 
 
 def info(options: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001
@@ -112,6 +116,32 @@ def pace(options: argparse.Namespace) -> dict[str, Any]:
     # The first claim of a daemon sends its scripts: that start is late, and no later one.
     gaps = [late - early for early, late in pairwise(starts[1:])]
     return {"count": options.count, "gaps_ms": [round(gap, 3) for gap in gaps]}
+
+
+def flood(options: argparse.Namespace) -> dict[str, Any]:
+    """Start tasks of one type, due every so many seconds, while many of another type are due."""
+    handler = {"thread": "thread_noop", "spin": "spin"}.get(options.variant, "noop")
+    most = round(options.seconds * 1000 / _OTHER_EVERY_MS)
+    types = {TYPE: _type(handler), _OTHER: _type("stamp")}
+    with Daemons(options.redis, types, starts=most) as daemons, Client(options.redis) as client:
+        daemons.wait_until_working()
+        flood_ms = round(time.time() * 1000) + 2_000 + options.count // 10
+        at = datetime.fromtimestamp(flood_ms / 1000, UTC)
+        specs = [TaskSpec(payload=payload(n), at=at) for n in range(options.count)]
+        for first in range(0, options.count, _AT_ONCE):
+            _check(client.schedule_many(TYPE, specs[first : first + _AT_ONCE]))
+        dues = [flood_ms + _OTHER_EVERY_MS * (n - _BEFORE) for n in range(most)]
+        others = [
+            TaskSpec(payload=payload(n), at=datetime.fromtimestamp(due / 1000, UTC))
+            for n, due in enumerate(dues)
+        ]
+        _check(client.schedule_many(_OTHER, others))
+        daemons.wait_for_unstamped(options.count, 30 + options.seconds + options.count / 100)
+        end_ms = time.time() * 1000
+        beside = [n for n, due in enumerate(dues) if flood_ms <= due < end_ms]
+        daemons.wait_for_runs(options.count + beside[-1] + 1, 30)
+        starts = [daemons.starts_ms[n] for n in beside]
+    return {**lateness(starts, [dues[n] for n in beside]), "seconds": (end_ms - flood_ms) / 1000}
 
 
 def growth(options: argparse.Namespace) -> dict[str, Any]:
@@ -244,7 +274,7 @@ def _timed(options: argparse.Namespace, plan: Callable[[float], list[int]]) -> d
 
 ACTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     action.__name__: action
-    for action in (info, fill, add, work, late, instant, idle, pace, growth, cli)
+    for action in (info, fill, add, work, late, instant, idle, pace, flood, growth, cli)
 }
 
 
