@@ -49,6 +49,7 @@ class Poller:
         self._plan = Plan(duty.kind, shared.lease_ms, phase=phase)
         self._early = Early()
         self._turns = Turns(self._start_all)
+        self._asked_to_stop: set[bytes] = set()
         self._sequence = 0
         self._unanswered: ClaimRequest | None = None
         self._was_sent = False
@@ -78,7 +79,11 @@ class Poller:
 
     def cancel(self, raw_id: bytes, why: Stop, fence: int | None = None) -> None:
         """Ask a run to stop; with `fence` only that of this claim."""
-        self.runner.stop(raw_id, why, fence)
+        if self.runner.stop(raw_id, why, fence):
+            return
+        if self._unanswered or self.busy > self.runner.running:
+            # It may be on its way: claimed there, and not begun here.
+            self._asked_to_stop.add(raw_id)
 
     def begin_stop(self) -> None:
         """Claim nothing more, give back what has not started; runs and verdicts go on."""
@@ -170,6 +175,8 @@ class Poller:
                 return replace(self._unanswered, want=0)
             return self._unanswered
         self._sequence += 1
+        if self.busy <= self.runner.running:
+            self._asked_to_stop.clear()  # nothing is on its way: it was a task of others
         want = self._free()
         self._shared.slots.take(self.duty.name, want)
         return calls.ClaimRequest(
@@ -269,6 +276,10 @@ class Poller:
             self._give_back(claim)
         else:
             self.runner.start(claim)
+            if claim.raw_id in self._asked_to_stop:
+                # What was heard may be of an earlier life of the id: the store knows.
+                self._asked_to_stop.discard(claim.raw_id)
+                self._shared.renew_soon()
 
     def _end(self, verdict: Verdict) -> None:
         """Take the verdict of a run."""

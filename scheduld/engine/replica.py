@@ -83,6 +83,7 @@ class Replica:
             pulse=self._pulse,
             lease_ms=lease_ms,
             slot_freed=self._slot_freed,
+            renew_soon=lambda: self._heartbeat.hurry(),
         )
         self.pollers = {
             duty.name: Poller(duty, shared, phase)

@@ -106,11 +106,13 @@ class Runner:
                 self._ended(execution, GivenBack(_AGAIN_MS))
                 execution.is_given_up = True
 
-    def stop(self, raw_id: bytes, why: Stop, fence: int | None = None) -> None:
-        """Ask one run to stop, if it is here: that of `fence`, or the newest."""
+    def stop(self, raw_id: bytes, why: Stop, fence: int | None = None) -> bool:
+        """Ask one run to stop, if it is here: that of `fence`, or the newest; tells if it is."""
         execution = self._running.get(raw_id)
-        if execution is not None and fence in (None, execution.claim.fence):
-            self._stop(execution, why)
+        if execution is None or fence not in (None, execution.claim.fence):
+            return False
+        self._stop(execution, why)
+        return True
 
     def stop_all(self, why: Stop) -> None:
         """Ask all runs to stop."""

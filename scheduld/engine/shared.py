@@ -32,6 +32,8 @@ class Shared:
     lease_ms: int
     slot_freed: Callable[[], None] = lambda: None
     """Tells all pollers that slots were given back."""
+    renew_soon: Callable[[], None] = lambda: None
+    """Asks for a renewal of all leases, which tells what runs should stop."""
     is_freed: bool = False
 
     def free_slot(self, name: str) -> None:

@@ -152,6 +152,28 @@ class TestCancelOfARun:
         await site.client.cancel("a", task_id)
         await site.ended("a", task_id, State.CANCELLED)
 
+    async def test_on_its_way(self, site: Site) -> None:
+        """One that was claimed, and has not begun here when the cancel is heard, stops as soon.
+
+        With leases of three minutes no renewal comes by itself within the test.
+        """
+        journal = Journal()
+        async with Site(site.url, lease_ms=180_000) as slow, Proxy(site.url) as proxy:
+            member = await slow.start(duty("a", journal.inline(hang)), url=proxy.url)
+            poller = member.poller("a")
+            await until(lambda: not poller._unanswered, "the first look is over")
+            await proxy.become("hold")
+            task_id = await slow.add("a")
+            poller.look()
+            leased = slow.keys.type("a").leased
+            await until(lambda: slow.redis.zscore(leased, task_id), "claimed on the server")
+            await slow.client.cancel("a", task_id)
+            await until(lambda: poller._asked_to_stop, "the cancel was heard")
+            assert not journal.starts
+            await proxy.become("pass")
+            await slow.ended("a", task_id, State.CANCELLED)
+            assert len(journal.starts) == 1
+
     async def test_of_another_task(self, site: Site) -> None:
         """Other runs of the type go on."""
         gate, journal = Gate(), Journal()
