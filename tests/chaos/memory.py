@@ -1,4 +1,9 @@
-"""Weighs pending one-off tasks on a real server: bytes of `used_memory` a task."""
+"""What scheduld takes. The exit code is 1 if it is too much.
+
+pending  bytes of a server's `used_memory` for each task that waits, on both servers
+worked   memory, descriptors, threads and child processes of a daemon, and memory of its
+         server, over many tasks of which a tenth fails and a twentieth is killed
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from scheduld import Client, TaskSpec
 from scheduld.model import Task
+from tests.chaos import worked
 from tests.support.servers import start_server
 
 if TYPE_CHECKING:
@@ -95,17 +101,45 @@ def _version(plain: redis.Redis) -> str:
 
 
 def main() -> int:
-    """Weigh on both servers; 1 if a limit is not kept."""
-    parser = argparse.ArgumentParser(prog="scripts/memory", description=__doc__)
-    parser.add_argument("--tasks", type=int, default=100_000)
+    """Weigh what the command line names; 1 if a limit is not kept."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/memory",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", choices=("pending", "worked"), nargs="?", default="pending")
+    parser.add_argument("--tasks", type=int, help="default: pending 100000, worked 200000")
     said = parser.parse_args()
+    if said.what == "worked":
+        return _worked(said.tasks or 200_000)
+    return _pending(said.tasks or 100_000)
+
+
+def _worked(count: int) -> int:
+    with (
+        tempfile.TemporaryDirectory(prefix="memory-") as folder,
+        start_server("valkey", Path(folder)) as server,
+    ):
+        weights = worked.work(
+            Path(folder),
+            server,
+            count,
+            lambda line: print(line, flush=True),  # noqa: T201
+        )
+    found = worked.violations(weights)
+    sys.stdout.writelines(f"  VIOLATED: {one}\n" for one in found)
+    sys.stdout.write("VIOLATED\n" if found else "OK\n")
+    return 1 if found else 0
+
+
+def _pending(count: int) -> int:
     is_within = True
     for kind in MOST_BYTES:
         with (
             tempfile.TemporaryDirectory(prefix="memory-") as folder,
             start_server(kind, Path(folder)) as server,
         ):
-            weight = weigh(kind, server, said.tasks)
+            weight = weigh(kind, server, count)
         sys.stdout.write(f"{weight}\n")
         is_within = is_within and weight.is_within
     return 0 if is_within else 1
