@@ -20,6 +20,7 @@ from scheduld.client.adding import (
     prepare,
     prepare_all,
 )
+from scheduld.client.listing import list_tasks
 from scheduld.client.sending import Add, schedule
 from scheduld.client.stats import TypeStats, stats
 from scheduld.config.light import client_settings
@@ -129,7 +130,7 @@ class Requests:
         """Check a list."""
         name = None if type is None else check_type(type)
         wanted, most = check_state(state), _limit(limit)
-        return Asked(lambda: verbs.list_tasks(self.scope, name, wanted, most))
+        return Asked(lambda: list_tasks(self.scope, name, wanted, most))
 
     def cancel(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
         """Check a cancel."""

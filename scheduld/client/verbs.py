@@ -17,7 +17,6 @@ from scheduld.errors import (
     NotFound,
     ScheduldError,
 )
-from scheduld.model import State, Task
 from scheduld.names import is_name, printable
 from scheduld.store import usercalls
 from scheduld.store.calls import Call
@@ -25,6 +24,7 @@ from scheduld.store.keys import TypeKeys, encode_id
 from scheduld.store.records import to_task
 
 if TYPE_CHECKING:
+    from scheduld.model import Task
     from scheduld.store.calls import Caller
     from scheduld.store.durable import Confirm
     from scheduld.store.wire import Command
@@ -166,21 +166,6 @@ def find(scope: Scope, task_id: str) -> Verb[list[Task]]:
     return found
 
 
-def list_tasks(
-    scope: Scope, type_name: str | None, state: State | None, limit: int
-) -> Verb[list[Task]]:
-    """Read up to `limit` tasks of each type and index: by due time, or by when they ended."""
-    types = [type_name] if type_name else (yield from known_types(scope))
-    found: dict[str, Task] = {}
-    for name in types:
-        for index in _indexes(scope.type(name), state):
-            tasks = yield from _walk(scope, name, index, state, limit)
-            found.update({task.ref: task for task in tasks})
-    if type_name and not found:
-        yield from must_be_known(scope, type_name)
-    return list(found.values())
-
-
 def read_tasks(scope: Scope, type_name: str, raw_ids: list[bytes]) -> Verb[list[Task]]:
     """Read the tasks that there are among some ids, at most READ_AT_ONCE."""
     (rows,) = yield [usercalls.read(scope.caller, scope.type(type_name), raw_ids)]
@@ -188,32 +173,3 @@ def read_tasks(scope: Scope, type_name: str, raw_ids: list[bytes]) -> Verb[list[
         raise rows
     tasks = (to_task(type_name, row) for row in rows)
     return [task for task in tasks if task]
-
-
-def _indexes(keys: TypeKeys, state: State | None) -> tuple[str, ...]:
-    wanted: dict[State | None, tuple[str, ...]] = {
-        # What was claimed early is leased, and still scheduled.
-        State.SCHEDULED: (keys.leased, keys.due),
-        State.RUNNING: (keys.leased,),
-        State.DONE: (keys.done,),
-        State.CANCELLED: (keys.done,),
-        State.DEAD: (keys.dead,),
-    }
-    return wanted.get(state, keys.indexes())
-
-
-def _walk(
-    scope: Scope, type_name: str, index: str, state: State | None, limit: int
-) -> Verb[list[Task]]:
-    """Read an index page by page until `limit` tasks of the state are found, or it ends."""
-    found: list[Task] = []
-    start = 0
-    while len(found) < limit:
-        page = ("ZRANGE", index, start, start + READ_AT_ONCE - 1)
-        (raw_ids,) = yield Commands((page,))
-        if not raw_ids:
-            break
-        tasks = yield from read_tasks(scope, type_name, raw_ids)
-        found += [task for task in tasks if state is None or task.state is state]
-        start += READ_AT_ONCE
-    return found[:limit]

@@ -4,6 +4,7 @@ kill    rounds of 20 tasks and a SIGKILL of one of two daemons at a random insta
 faults  random faults of the network under two daemons and the clients that add tasks
 outage  the server stopped, frozen, killed and restarted under a daemon with 20 types
 idle    requests a second, and CPU, of an idle daemon with 20 types
+million every command that reads, on a server with a million scheduled tasks
 drain   descriptors, connections and memory of a daemon over many tasks, failing ones among them
 stop    SIGTERM at random moments of an idle daemon's life
 """
@@ -19,7 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.chaos import drain, faults, idle, kills, outages
+from tests.chaos import drain, faults, idle, kills, million, outages
 from tests.support.daemons import DaemonProcess, let_pass
 from tests.support.servers import start_server
 
@@ -42,7 +43,7 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="faults; default: 5")
     parser.add_argument("--seconds", type=float, default=12.0, help="outage, idle; default: 12")
-    parser.add_argument("--tasks", type=int, default=20_000, help="drain; default: 20000")
+    parser.add_argument("--tasks", type=int, help="drain 20000, million 1000000")
     said = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as folder,
@@ -105,11 +106,25 @@ def _idle(folder: Path, server: RunningServer, said: argparse.Namespace) -> list
     return [] if found.rate <= found.most else ["too many requests"]
 
 
+def _million(folder: Path, server: RunningServer, said: argparse.Namespace) -> list[str]:
+    place = million.site(folder, server.url)
+    began = time.monotonic()
+    million.fill(place, said.tasks or million.TASKS)
+    _say(f"filled in {time.monotonic() - began:.0f} s")
+    faults = []
+    for words in million.commands():
+        answer = million.ask(place, server, words)
+        _say(str(answer))
+        if answer.fault:
+            faults.append(answer.fault)
+    return faults
+
+
 def _drain(folder: Path, server: RunningServer, said: argparse.Namespace) -> list[str]:
     place = drain.site(folder, server.url)
     weights: list[drain.Weight] = []
     with DaemonProcess(place).started() as daemon, closing(server.client()) as client:
-        for _ in range(said.tasks // 1_000):
+        for _ in range((said.tasks or 20_000) // 1_000):
             weights.append(drain.run(place, daemon, client, 1_000))
             if len(weights) % 5 == 0:
                 _say(str(weights[-1]))
@@ -149,6 +164,7 @@ _COMMANDS = {
     "faults": _faults,
     "outage": _outage,
     "idle": _idle,
+    "million": _million,
     "drain": _drain,
     "stop": _stop,
 }
