@@ -32,6 +32,7 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 _HINT = 'use a duration such as "500ms", "10s", "1h30m"'
 # Weeks are read but not written: "30d" says more than "4w2d".
 _WRITTEN = {unit: size for unit, size in UNITS_MS.items() if unit != "w"}
+_SIZES = tuple(_WRITTEN.values())
 
 
 def parse_duration_ms(value: str | int | float | timedelta, *, what: str = "duration") -> int:
@@ -105,12 +106,16 @@ def format_ms(ms: int) -> str:
 
     A negative length, which the parser refuses, gets a minus sign.
     """
-    rest, parts = abs(ms), []
+    return ("-" if ms < 0 else "") + ("".join(_parts(abs(ms))) or "0s")
+
+
+def _parts(ms: int) -> list[str]:
+    rest, parts = ms, []
     for unit, size in _WRITTEN.items():
         count, rest = divmod(rest, size)
         if count:
             parts.append(f"{count}{unit}")
-    return ("-" if ms < 0 else "") + ("".join(parts) or "0s")
+    return parts
 
 
 def in_words(ms: int) -> str:
@@ -120,12 +125,11 @@ def in_words(ms: int) -> str:
     """
     if not ms:
         return "now"
-    sizes = list(_WRITTEN.values())
     length = abs(ms)
     if length >= UNITS_MS["s"]:
-        largest = next(index for index, size in enumerate(sizes) if length >= size)
+        largest = next(index for index, size in enumerate(_SIZES) if length >= size)
         # Seconds are shown without ms: what was added as +5s is 4990 ms away when told.
-        grain = max(sizes[largest + 1], UNITS_MS["s"])
+        grain = max(_SIZES[largest + 1], UNITS_MS["s"])
         length = (length + grain // 2) // grain * grain
-    text = " ".join(re.findall(r"[0-9]+[a-z]+", format_ms(length)))
+    text = " ".join(_parts(length))
     return f"in {text}" if ms > 0 else f"{text} ago"
