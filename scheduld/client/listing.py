@@ -54,14 +54,15 @@ def _walk(
     place: tuple[bytes, bytes] | None = None
     keys = scope.type(type_name)
     while len(found) < limit:
-        most = min(limit - len(found), _PAGE)
+        # Of a filter nobody knows how much it leaves of a page.
+        most = min(limit - len(found), _PAGE) if state is None else _PAGE
         page = yield usercalls.walk(scope.caller, keys, part, place, limit=most)
         if not page:
             break
         place = page[-1].place
         tasks = (to_task(type_name, entry.raw) for entry in page)
         found += [task for task in tasks if task and state in (None, task.state)]
-    return found
+    return found[:limit]
 
 
 def _ended(scope: Scope, type_name: str, state: State, limit: int) -> Verb[list[Task]]:

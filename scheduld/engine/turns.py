@@ -51,9 +51,11 @@ class Turns:
 
     def _begin_timed(self, claims: Sequence[Claim]) -> None:
         self._is_timed = True
-        self._start(claims)
-        # Called behind the first steps of what has just begun.
-        asyncio.get_running_loop().call_soon(self._timed, len(claims), monotonic())
+        try:
+            self._start(claims)
+        finally:
+            # Called behind the first steps of what has just begun.
+            asyncio.get_running_loop().call_soon(self._timed, len(claims), monotonic())
 
     def _timed(self, count: int, began: float) -> None:
         self._is_timed = False
