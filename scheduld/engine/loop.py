@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("scheduld.loop")
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 1.3
+"""After an outage a loop may fail once more, by a connection that was opened in it: two of these
+and the deadline of a call are to be less than that deadline and 3 s."""
 _TELL_AGAIN_S = 30.0
 
 
