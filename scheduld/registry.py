@@ -11,18 +11,22 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from scheduld.errors import InvalidInput
+from scheduld.handlers import plugins
 from scheduld.handlers.contract import Handler
 from scheduld.handlers.options import BadOptions, did_you_mean
 from scheduld.importer import load
+from scheduld.names import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scheduld.model import TaskType
 
-BUILT_IN = ("email", "command", "log")
+BUILT_IN = ("email", "http", "command", "log")
 """Names of the built-in handlers; each is a module with `make(options)`."""
-_LATER = ("http",)
+_EXTRAS = {"http": "aiohttp"}
+"""What some built-in handlers need that is not installed with scheduld itself, but by an extra of
+the same name as the handler."""
 _FORMS = "a handler is `def f(payload)` or `def f(payload, run)`"
 
 
@@ -38,9 +42,9 @@ def resolve(task_type: TaskType, found: Any = None) -> Handler:
     elif ":" in name:
         handler = _from_callable(name, load(name), task_type)
     elif name in BUILT_IN:
-        handler = importlib.import_module(f"scheduld.handlers.{name}").make(task_type.options)
+        handler = _built_in(name).make(task_type.options)
     else:
-        raise _unknown(name)
+        handler = _from_plugin(name, task_type)
     if task_type.isolation == "thread" and handler.is_async:
         raise InvalidInput(
             f"handler {name!r} is async, and runs inline, not in a thread",
@@ -60,17 +64,52 @@ def check(task_type: TaskType) -> list[str]:
     return []
 
 
-def _unknown(name: str) -> InvalidInput:
-    if name in _LATER:
-        return InvalidInput(f"handler {name!r} is not in this version")
+def notes() -> list[str]:
+    """What is wrong with installed plug-ins that no task type needs to use, for a user to see."""
+    return [
+        f"{plugin} is not used: {plugin.name!r} is the name of a built-in handler"
+        for plugin in plugins.found()
+        if plugin.name in BUILT_IN
+    ]
+
+
+def _built_in(name: str) -> Any:
+    needed = _EXTRAS.get(name)
+    try:
+        if needed:
+            importlib.import_module(needed)
+        return importlib.import_module(f"scheduld.handlers.{name}")
+    except ImportError as exc:
+        if needed is None:
+            raise
+        why = (
+            "is not installed" if exc.name == needed else f"does not import: {printable(str(exc))}"
+        )
+        raise InvalidInput(
+            f"handler {name!r} needs {needed}, which {why}",
+            hint=f"pip install 'scheduld[{name}]'",
+        ) from exc
+
+
+def _from_plugin(name: str, task_type: TaskType) -> Handler:
     if "." in name:
-        return InvalidInput(
+        raise InvalidInput(
             f"handler {name!r} has no colon", hint="package.module:callable names one of yours"
         )
-    return InvalidInput(
-        f"there is no handler {name!r}{did_you_mean(name, BUILT_IN)}",
-        hint="a built-in name, or package.module:callable",
-    )
+    offered = plugins.found()
+    plugin = plugins.find(name, offered)
+    if plugin is None:
+        known = (*BUILT_IN, *dict.fromkeys(each.name for each in offered))
+        raise InvalidInput(
+            f"there is no handler {name!r}{did_you_mean(name, known)}",
+            hint="a built-in name, that of an installed plug-in, or package.module:callable",
+        )
+    made = plugin.make(task_type.options)
+    if isinstance(made, Handler):
+        return made
+    if not callable(made):
+        raise InvalidInput(f"{plugin} made no handler but {type(made).__name__}", hint=_FORMS)
+    return _from_callable(f"what {plugin} made", made, task_type)
 
 
 def _from_callable(path: str, found: Any, task_type: TaskType) -> Handler:

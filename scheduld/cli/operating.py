@@ -44,6 +44,8 @@ def check_command() -> None:
     Redis is not needed. Handlers are found among the installed packages, then in the current
     folder. Prints every problem with its file and line.
     """
+    from scheduld import registry
+
     try:
         config = _loaded()
     except ConfigError as exc:
@@ -52,6 +54,8 @@ def check_command() -> None:
         else:
             say_json({"ok": False, "problems": [asdict(problem) for problem in exc.problems]})
         click.get_current_context().exit(exc.exit_code)
+    for text in registry.notes():
+        note(f"scheduld: {text}")
     if common().json:
         say_json({"ok": True, "problems": []})
     else:

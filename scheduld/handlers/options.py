@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 from typing import TYPE_CHECKING, Any
 
+from scheduld.config.faults import BadValue
+from scheduld.config.values import Size
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput, WhenError
 from scheduld.names import printable
@@ -90,11 +93,46 @@ class OptionReader:
             self.wrong(key, "must be above zero")
         return duration
 
-    def texts(self, key: str, *, example: str) -> list[str]:
-        """Required list of texts without NUL, the first one not empty."""
+    def flag(self, key: str) -> bool:
+        """A boolean; False if the option is absent."""
+        value = self._options.get(key, False)
+        if not isinstance(value, bool):
+            self.wrong(key, "must be true or false")
+        return value is True
+
+    def size(self, key: str, default: int, *, most: int) -> int:
+        """A number of bytes from 1 to `most`; `default` if the option is absent."""
         value = self._options.get(key)
         if value is None:
-            self.wrong(key, f"is missing, such as {example}")
+            return default
+        try:
+            return Size(1, most)(value)
+        except BadValue as exc:
+            self.wrong(key, exc.words)
+            return default
+
+    def file(self, key: str) -> str:
+        """Absolute path of a file that can be read; `""` if the option is absent."""
+        path = self.text(key, example="/etc/ssl/certs/internal-ca.pem")
+        if path and not (os.path.isabs(path) and os.path.isfile(path) and os.access(path, os.R_OK)):
+            self.wrong(key, "must be the absolute path of a file that can be read")
+            return ""
+        return path
+
+    def folder(self, key: str, *, example: str) -> str:
+        """Absolute path of a folder that exists; `""` if the option is absent."""
+        path = self.text(key, example=example)
+        if path and not (os.path.isabs(path) and os.path.isdir(path)):
+            self.wrong(key, "must be the absolute path of a folder that exists")
+            return ""
+        return path
+
+    def texts(self, key: str, *, example: str, required: bool = True) -> list[str]:
+        """List of texts without NUL, the first one not empty; empty if it may be absent, and is."""
+        value = self._options.get(key)
+        if value is None:
+            if required:
+                self.wrong(key, f"is missing, such as {example}")
             return []
         good = isinstance(value, list | tuple) and value and value[0] and all(map(_passable, value))
         if not good:

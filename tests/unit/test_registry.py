@@ -150,8 +150,8 @@ def test_forms_that_are_refused(module: Callable[[str], str], attribute: str, to
     ("handler", "told"),
     [
         ("emial", "did you mean 'email'"),
-        ("zzz", "known: email, command, log"),
-        ("http", "not in this version"),
+        ("zzz", "known: email, http, command, log"),
+        ("htpp", "did you mean 'http'"),
         ("myapp.tasks.send", "package.module:callable"),
         ("", "there is no handler"),
         ("a\nb", r"a\\nb"),
@@ -177,6 +177,7 @@ def test_built_ins_resolve() -> None:
     """Every built-in can be had by its name, runs inline and takes the run."""
     options: dict[str, dict[str, Any]] = {
         "email": {"smtp_url": "smtp://localhost", "from": "a@example.org"},
+        "http": {"url": "https://example.org"},
         "command": {"argv": [sys.executable]},
         "log": {},
     }
@@ -207,7 +208,9 @@ def test_handlers_are_imported_only_when_used() -> None:
     """Importing the registry loads no handler and none of their libraries."""
     code = (
         "import sys, scheduld.registry\n"
-        "found = {'aiosmtplib', 'scheduld.handlers.email', 'scheduld.handlers.command'}\n"
+        "found = {'aiosmtplib', 'aiohttp', 'yarl', 'importlib.metadata'}\n"
+        "found |= {name for name in sys.modules if 'scheduld.handlers.' in name}\n"
+        "found -= {'scheduld.handlers.' + name for name in ('contract', 'options', 'plugins')}\n"
         "print(sorted(found & set(sys.modules)))\n"
     )
     ended = subprocess.run(

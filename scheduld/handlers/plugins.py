@@ -1,0 +1,96 @@
+"""Handlers out of other packages: entry points of the group `scheduld.handlers`.
+
+The metadata of all installed packages is read for that, which takes milliseconds: so only for
+a name that is no built-in handler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scheduld.errors import InvalidInput
+from scheduld.handlers.options import BadOptions
+from scheduld.names import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from importlib.metadata import EntryPoint
+
+GROUP = "scheduld.handlers"
+_FORM = "its entry point must name a function make(options)"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A handler that a package offers under a name."""
+
+    name: str
+    package: str
+    entry: EntryPoint
+
+    def __str__(self) -> str:
+        return f"plug-in {self.name!r} of {self.package}"
+
+    def make(self, options: Mapping[str, Any]) -> Any:
+        """Import it and have it make its handler.
+
+        Raises BadOptions with what its ValueError says, one problem for each of its arguments,
+        and InvalidInput if it does anything else that no plug-in should.
+        """
+        made = self._loaded()
+        try:
+            return made(dict(options))
+        except KeyboardInterrupt:
+            raise
+        except ValueError as exc:
+            raise BadOptions([f"{self}: {text}" for text in _texts(exc)]) from exc
+        except BaseException as exc:
+            text = f"{self} failed to make its handler: {type(exc).__name__}: {exc}"
+            raise InvalidInput(printable(text)) from exc
+
+    def _loaded(self) -> Any:
+        try:
+            made = self.entry.load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as exc:
+            text = f"{self} does not import: {type(exc).__name__}: {exc}"
+            raise InvalidInput(printable(text)) from exc
+        if not callable(made):
+            raise InvalidInput(f"{self} is {type(made).__name__}", hint=_FORM)
+        return made
+
+
+def found() -> list[Plugin]:
+    """All plug-ins of the installed packages, each once, in the order of their names."""
+    from importlib import metadata  # a daemon without plug-ins starts without it
+
+    plugins = {
+        (entry.name, package): Plugin(entry.name, package, entry)
+        for entry in metadata.entry_points(group=GROUP)
+        for package in [_package(entry)]
+    }
+    return [plugins[key] for key in sorted(plugins)]
+
+
+def find(name: str, plugins: Collection[Plugin]) -> Plugin | None:
+    """The plug-in of this name; raises InvalidInput if two packages have one."""
+    named = [plugin for plugin in plugins if plugin.name == name]
+    if len(named) > 1:
+        packages = " and ".join(plugin.package for plugin in named)
+        raise InvalidInput(
+            f"handler {name!r} is in two packages: {packages}", hint="uninstall one of them"
+        )
+    return named[0] if named else None
+
+
+def _package(entry: EntryPoint) -> str:
+    if entry.dist is None:
+        return "an unknown package"
+    return printable(f"{entry.dist.name} {entry.dist.version}")
+
+
+def _texts(exc: ValueError) -> list[str]:
+    texts = [printable(str(text)) for text in exc.args] or [type(exc).__name__]
+    return texts if all(isinstance(text, str) for text in exc.args) else [printable(str(exc))]
