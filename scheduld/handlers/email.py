@@ -6,9 +6,9 @@ connection, a refused login) is a failed attempt: it may be over at the next one
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import ipaddress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -17,6 +17,7 @@ import structlog
 
 from scheduld import clock
 from scheduld.errors import ScheduldError
+from scheduld.handlers.attachments import Attachment, BadAttachment, load
 from scheduld.handlers.contract import Handler, Run
 from scheduld.handlers.message import (
     BadMail,
@@ -28,18 +29,22 @@ from scheduld.handlers.message import (
     read_mail,
 )
 from scheduld.handlers.options import OptionReader
+from scheduld.handlers.smtp import Envelope, Mailer, Server
 from scheduld.names import printable
 from scheduld.outcomes import Dead
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
-OPTIONS = ("smtp_url", "from", "timeout")
+OPTIONS = ("smtp_url", "from", "timeout", "ca_file", "attachments_dir", "max_attachments")
 DEFAULT_TIMEOUT_MS = 30_000
 """Deadline of each step of the conversation with the server."""
+DEFAULT_ATTACHMENTS = 10 * 1024**2
+"""Bytes of all attachments of a mail; a third more as they are sent. Many servers take 25 MB."""
+_MOST_ATTACHMENTS = 100 * 1024**2
 _PORTS = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
 _EXAMPLE = "smtp+starttls://user:password@mail.example.com:587"
-_GOODBYE = 1.0
 _REPLY_CHARS = 1_000
 # "Log in first" is about our config, not about the mail.
 _LOGIN_CODES = {530, 534, 535, 538}
@@ -51,42 +56,21 @@ class MailNotSent(ScheduldError):
     kind = "mail_not_sent"
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
-    scheme: str
-    host: str
-    port: int
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-
-    def client(self, timeout_ms: int, local_hostname: str | None) -> aiosmtplib.SMTP:
-        return aiosmtplib.SMTP(
-            hostname=self.host,
-            port=self.port,
-            username=self.user,
-            password=self.password,
-            local_hostname=local_hostname,
-            timeout=timeout_ms / 1000,
-            use_tls=self.scheme == "smtps",
-            # Never "if the server offers it": who is in between can take the offer away.
-            start_tls=self.scheme == "smtp+starttls",
-        )
-
-
 def make(options: Mapping[str, Any]) -> Handler:
-    """Build the handler from `smtp_url`, `from` (both required) and `timeout`.
-
-    Raises BadOptions.
-    """
-    reader = OptionReader(options, known=OPTIONS, later=("attachments_dir",))
+    """Build the handler from OPTIONS; `smtp_url` and `from` are required. Raises BadOptions."""
+    reader = OptionReader(options, known=OPTIONS)
     url = reader.text("smtp_url", example=_EXAMPLE, required=True)
-    server = _parse_url(reader, url) if url else None
+    timeout_s = reader.duration_ms("timeout", DEFAULT_TIMEOUT_MS) / 1000
+    server = _parse_url(reader, url, timeout_s) if url else None
     sender = _parse_sender(reader)
-    timeout_ms = reader.duration_ms("timeout", DEFAULT_TIMEOUT_MS)
+    folder = reader.folder("attachments_dir", example="/var/lib/app/attachments")
+    limit = reader.size("max_attachments", DEFAULT_ATTACHMENTS, most=_MOST_ATTACHMENTS)
     reader.finish()
     assert server is not None  # noqa: S101 - finish() raises otherwise
     assert sender is not None  # noqa: S101
-    return Handler(call=_Sender(server, sender, timeout_ms).run, is_async=True, takes_run=True)
+    return Handler(
+        call=_Sender(Mailer(server), sender, folder, limit).run, is_async=True, takes_run=True
+    )
 
 
 def _parse_sender(reader: OptionReader) -> Mailbox | None:
@@ -98,7 +82,7 @@ def _parse_sender(reader: OptionReader) -> Mailbox | None:
     return sender
 
 
-def _parse_url(reader: OptionReader, url: str) -> _Server | None:
+def _parse_url(reader: OptionReader, url: str, timeout_s: float) -> Server | None:
     # The messages never quote the URL: a mistyped one has its password anywhere.
     try:
         parts = urlsplit(url)
@@ -112,7 +96,26 @@ def _parse_url(reader: OptionReader, url: str) -> _Server | None:
         return None
     user = None if parts.username is None else unquote(parts.username)
     password = None if parts.password is None else unquote(parts.password)
-    return _Server(parts.scheme, parts.hostname or "", port or _PORTS[parts.scheme], user, password)
+    return Server(
+        parts.scheme,
+        parts.hostname or "",
+        port or _PORTS[parts.scheme],
+        user,
+        password,
+        _tls(reader, parts.scheme),
+        timeout_s,
+    )
+
+
+def _tls(reader: OptionReader, scheme: str) -> ssl.SSLContext | None:
+    """What to trust instead of the system's authorities; None for these."""
+    path = reader.file("ca_file")
+    if not path:
+        return None
+    if scheme == "smtp":
+        reader.wrong("ca_file", "needs smtp+starttls:// or smtps://")
+        return None
+    return reader.trust("ca_file", path)
 
 
 def _url_fault(parts: SplitResult) -> str | None:
@@ -134,45 +137,54 @@ def _is_local(host: str) -> bool:
         return False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Sender:
-    server: _Server
+    mailer: Mailer
     sender: Mailbox
-    timeout_ms: int
-    local_hostname: str | None = None
+    attachments_dir: str
+    max_attachments: int
 
     async def run(self, payload: dict[str, Any], run: Run) -> dict[str, Any]:
         """Send one mail; answers its `message_id`, and who was `refused` if others were not."""
         mail = _checked(payload)
         identity = message_id(run, self.sender)
-        refused = await self._send(mail, identity)
+        files = await self._files(mail)
+        if files:
+            # Megabytes of base64: not in the loop.
+            envelope = await asyncio.to_thread(self._envelope, mail, identity, files)
+        else:
+            envelope = self._envelope(mail, identity, files)
+        try:
+            refused = await self.mailer.send(envelope)
+        except (aiosmtplib.SMTPException, OSError) as exc:
+            raise _judge(exc) from exc
         if not refused:
             return {"message_id": identity}
         structlog.get_logger("scheduld.handler.email").warning(
             "mail refused for some recipients", type=run.type, id=run.id, refused=len(refused)
         )
-        return {"message_id": identity, "refused": refused}
+        replies = {address: _reply(*reply) for address, reply in refused.items()}
+        return {"message_id": identity, "refused": replies}
 
-    async def _send(self, mail: Mail, identity: str) -> dict[str, str]:
-        data, utf8 = build(mail, sender=self.sender, identity=identity, now_ms=clock.wall_ms())
-        client = self.server.client(self.timeout_ms, self.local_hostname)
+    async def _files(self, mail: Mail) -> list[Attachment]:
+        if not mail.attachments:
+            return []
+        if not self.attachments_dir:
+            raise Dead("attachments need the option attachments_dir, which is not set")
         try:
-            await client.connect()
-            # The look-up of this host's name can take seconds: once is enough.
-            self.local_hostname = client.local_hostname
-            refused, _ = await client.sendmail(
-                self.sender.address,
-                mail.recipients,
-                data,
-                mail_options=["SMTPUTF8"] if utf8 else [],
+            return await asyncio.to_thread(
+                load, self.attachments_dir, mail.attachments, self.max_attachments
             )
-            await _leave(client)
-        except (aiosmtplib.SMTPException, OSError) as exc:
-            raise _judge(exc) from exc
-        finally:
-            # Not `async with client`: it would wait for an answer to QUIT when cancelled.
-            client.close()
-        return {address: _reply(*reply) for address, reply in refused.items()}
+        except BadAttachment as exc:
+            raise Dead(printable(str(exc))) from None
+        except OSError as exc:
+            text = f"the attachments cannot be read: {exc.strerror or exc}"
+            raise MailNotSent(printable(text)) from exc
+
+    def _envelope(self, mail: Mail, identity: str, files: list[Attachment]) -> Envelope:
+        now_ms = clock.wall_ms()
+        data, utf8 = build(mail, files, sender=self.sender, identity=identity, now_ms=now_ms)
+        return Envelope(self.sender.address, mail.recipients, data, utf8)
 
 
 def _checked(payload: dict[str, Any]) -> Mail:
@@ -180,12 +192,6 @@ def _checked(payload: dict[str, Any]) -> Mail:
         return read_mail(payload)
     except BadMail as exc:
         raise Dead(str(exc)) from None
-
-
-async def _leave(client: aiosmtplib.SMTP) -> None:
-    # The mail is accepted: whatever happens to the goodbye cannot undo that.
-    with contextlib.suppress(aiosmtplib.SMTPException, OSError):
-        await client.quit(timeout=_GOODBYE)
 
 
 def _judge(exc: Exception) -> Exception:

@@ -7,7 +7,6 @@ all else is a failed attempt, and a Retry-After says when the next one is.
 from __future__ import annotations
 
 import re
-import ssl
 from typing import TYPE_CHECKING, Any
 
 from yarl import URL
@@ -75,7 +74,7 @@ def make(options: Mapping[str, Any]) -> Handler:
         allow_private=reader.flag("allow_private"),
         timeout_s=reader.duration_ms("timeout", DEFAULT_TIMEOUT_MS) / 1000,
         max_response=reader.size("max_response", DEFAULT_BODY, most=MOST_BODY),
-        tls=_tls(reader),
+        tls=reader.trust("ca_file", path) if (path := reader.file("ca_file")) else None,
     )
     if target.allow_private and "allow_hosts" not in options:
         reader.wrong("allow_private", "is about payload URLs, and needs allow_hosts")
@@ -147,14 +146,3 @@ def _confidential(
     parts += [url.password or "", *url.parts] if url else []
     # Short ones ("1", "true") are no secrets, and would leave holes in every message.
     return frozenset(part for part in parts if len(part) >= 8)
-
-
-def _tls(reader: OptionReader) -> ssl.SSLContext | None:
-    path = reader.file("ca_file")
-    if not path:
-        return None
-    try:
-        return ssl.create_default_context(cafile=path)
-    except (ssl.SSLError, OSError):
-        reader.wrong("ca_file", "has no certificates in PEM form")
-        return None

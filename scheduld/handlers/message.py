@@ -16,6 +16,7 @@ from email.header import Header
 from email.message import EmailMessage
 from typing import TYPE_CHECKING, Any
 
+from scheduld.handlers.attachments import Attachment, Wanted, read_wanted
 from scheduld.handlers.options import did_you_mean
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from scheduld.handlers.contract import Run
 
-KEYS = ("to", "cc", "bcc", "subject", "text", "html", "reply_to")
+KEYS = ("to", "cc", "bcc", "subject", "text", "html", "reply_to", "attachments")
 """Payload keys of the handler `email`."""
 MOST_RECIPIENTS = 1_000
 LONGEST_SUBJECT = 900
@@ -67,6 +68,7 @@ class Mail:
     subject: str
     text: str
     html: str
+    attachments: tuple[Wanted, ...] = ()
 
     @property
     def recipients(self) -> list[str]:
@@ -89,7 +91,7 @@ class _Encoded(str):
 def read_mail(payload: dict[str, Any]) -> Mail:
     """Check a payload; raises BadMail with every fault."""
     unknown = [key for key in payload if key not in KEYS]
-    faults = [f"payload key {key!r} {_unknown(key)}" for key in unknown]
+    faults = [f"payload key {key!r} is unknown{did_you_mean(key, KEYS)}" for key in unknown]
     mail = Mail(
         to=_boxes("to", payload, faults),
         cc=_boxes("cc", payload, faults),
@@ -98,6 +100,7 @@ def read_mail(payload: dict[str, Any]) -> Mail:
         subject=_text("subject", payload, faults),
         text=_text("text", payload, faults),
         html=_text("html", payload, faults),
+        attachments=read_wanted(payload.get("attachments"), faults),
     )
     _check_subject(mail.subject, faults)
     if not faults and not mail.recipients:
@@ -143,7 +146,9 @@ def message_id(run: Run, sender: Mailbox) -> str:
     return f"<{digest}@{domain if domain.isascii() else 'scheduld.invalid'}>"
 
 
-def build(mail: Mail, *, sender: Mailbox, identity: str, now_ms: int) -> tuple[bytes, bool]:
+def build(
+    mail: Mail, files: Iterable[Attachment], *, sender: Mailbox, identity: str, now_ms: int
+) -> tuple[bytes, bool]:
     """The mail as sent, without Bcc, and whether it needs SMTPUTF8.
 
     `identity` is its Message-ID; `now_ms` (ms since the epoch) becomes its Date.
@@ -165,6 +170,9 @@ def build(mail: Mail, *, sender: Mailbox, identity: str, now_ms: int) -> tuple[b
         message.add_alternative(mail.html, subtype="html")
     elif mail.html:
         message.set_content(mail.html, subtype="html")
+    for file in files:
+        kind, _, subkind = file.type.partition("/")
+        message.add_attachment(file.data, maintype=kind, subtype=subkind, filename=file.name)
     return message.as_bytes(), utf8
 
 
@@ -199,12 +207,6 @@ def _unstructured(text: str) -> str:
 def _words(text: str) -> str:
     """Encoded words (RFC 2047), folded; they read the same with and without SMTPUTF8."""
     return Header(text, "utf-8", maxlinelen=75, header_name="Reply-To").encode(linesep="\r\n")
-
-
-def _unknown(key: str) -> str:
-    if key == "attachments":
-        return "is not in this version"
-    return f"is unknown{did_you_mean(key, KEYS)}"
 
 
 def _boxes(key: str, payload: dict[str, Any], faults: list[str]) -> tuple[Mailbox, ...]:

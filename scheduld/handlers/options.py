@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import ssl
 from typing import TYPE_CHECKING, Any
 
 from scheduld.config.faults import BadValue
@@ -118,6 +119,14 @@ class OptionReader:
             self.wrong(key, "must be the absolute path of a file that can be read")
             return ""
         return path
+
+    def trust(self, key: str, path: str) -> ssl.SSLContext | None:
+        """Context of TLS that trusts the certificates of a file, and no others."""
+        try:
+            return ssl.create_default_context(cafile=path)
+        except (ssl.SSLError, OSError):
+            self.wrong(key, "has no certificates in PEM form")
+            return None
 
     def folder(self, key: str, *, example: str) -> str:
         """Absolute path of a folder that exists; `""` if the option is absent."""

@@ -147,7 +147,7 @@ def test_faulty_plugins_are_named(install: Callable[..., str], target: str, told
     ("source", "told"),
     [
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("raise RuntimeError('line\\nline')", r"RuntimeError: line\\nline"),
+        ("raise RuntimeError('line\\nline')", "RuntimeError: line\\nline"),
         ("import sys; sys.exit(0)", "SystemExit: 0"),
         ("def f(:", "SyntaxError"),
     ],
