@@ -10,6 +10,8 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduld.handlers.guard import guard
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -50,6 +52,7 @@ class _Watch(asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.SubprocessTransport)  # noqa: S101 - for the checker
         self.transport = transport
+        guard.watch(transport.get_pid())
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:  # noqa: ARG002 - one pipe
         self.total += len(data)
@@ -87,6 +90,7 @@ async def run_process(
     on once the program is gone. Raises OSError if it cannot be started.
     """
     watch = _Watch()
+    guard.prepare()
     try:
         transport = await _spawn(watch, argv, env, cwd)
         _feed(transport, stdin)
@@ -146,6 +150,7 @@ async def _clear(watch: _Watch) -> None:
         # Who left the group (setsid) may still hold the pipe: it is not waited for.
         await _wait(watch.drained, _DRAIN)
     finally:
+        guard.forget(watch.transport.get_pid())
         pipe = watch.transport.get_pipe_transport(0)
         # What nobody reads any more would keep the pipe open; a closed pipe has no buffer, and
         # must not be closed twice.
