@@ -7,7 +7,7 @@ FROM python:${PYTHON} AS build
 RUN python3 -m venv /opt/scheduld
 WORKDIR /src
 COPY . .
-RUN /opt/scheduld/bin/pip install --no-cache-dir --no-compile .
+RUN /opt/scheduld/bin/pip install --no-cache-dir --no-compile '.[http]'
 
 FROM python:${PYTHON}
 RUN useradd --system --uid 10001 --home-dir /var/lib/scheduld --create-home scheduld \

@@ -41,6 +41,7 @@ PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 RUN = (
     "quickstart.md",
     "handlers.md",
+    "built-in-handlers.md",
     "python-api.md",
     "python-operating.md",
     "wire-format.md",
@@ -214,8 +215,8 @@ def _anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
 def test_every_option_of_a_built_in_is_told(name: str) -> None:
-    """The table of a built-in handler in docs/handlers.md has its options, and no others."""
-    _, _, section = (DOCS / "handlers.md").read_text().partition(f"## Built-in: `{name}`")
+    """The table of a built-in handler in its page has its options, and no others."""
+    _, _, section = (DOCS / "built-in-handlers.md").read_text().partition(f"## Built-in: `{name}`")
     told = re.findall(r"^\| `(\w+)` \|", section.partition("\n## ")[0], re.MULTILINE)
     # What a handler says of an option that no name is near to: those that it knows.
     kind = TaskType(name="a", handler=name, options={"zzzzzz": 1})
@@ -225,8 +226,8 @@ def test_every_option_of_a_built_in_is_told(name: str) -> None:
 
 
 def test_the_payload_of_a_mail_is_told() -> None:
-    """docs/handlers.md names each payload key of `email`, and the variables of `command`."""
-    page = (DOCS / "handlers.md").read_text()
+    """The page names each payload key of `email`, and the variables of `command`."""
+    page = (DOCS / "built-in-handlers.md").read_text()
     assert all(f"`{key}`" in page for key in message.KEYS)
     assert f"only `{' '.join(command.INHERITED)}`" in page
 

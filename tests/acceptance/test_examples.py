@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-RUN_BY_A_TEST = {"hello", "email", "command", "python", "adding"}
+RUN_BY_A_TEST = {"hello", "email", "http", "command", "python", "adding", "plugin"}
 
 
 class Example:
@@ -51,6 +51,23 @@ class Example:
     def scheduld(self, *argv: str) -> str:
         """Run a command of scheduld."""
         return self.run(sys.executable, "-m", "scheduld", *argv)
+
+    def refused(self, *argv: str) -> str:
+        """Run a command of scheduld that must end with 2; returns what it said on stderr."""
+        argv = (sys.executable, "-m", "scheduld", *argv)
+        ran = subprocess.run(
+            argv, cwd=self.folder, env=self._env, capture_output=True, text=True, timeout=READY_S
+        )
+        assert ran.returncode == 2, ran.stderr
+        return ran.stderr + ran.stdout
+
+    def install(self) -> None:
+        """Install the example as a package, with nothing from the network."""
+        place = self.folder.parent / "site-packages"
+        offline = ("--no-index", "--no-build-isolation", "--no-deps", "--quiet")
+        pip = (sys.executable, "-m", "pip", "--isolated", "install", *offline)
+        self.run(*pip, "--target", str(place), str(self.folder))
+        self._env["PYTHONPATH"] = f"{place}:{ROOT}"
 
     def add(self, *argv: str) -> str:
         """Add a task; returns TYPE/ID."""
@@ -148,6 +165,43 @@ def test_email(example: Example) -> None:
         assert "\nSubject: Hello\n" in mail
         assert "\n\nSee you tomorrow\n" in mail
         assert mail.count(result["message_id"]) == 1
+
+
+def test_http(example: Example) -> None:
+    """A signed request arrives once; a payload's URL may not lead into the own network."""
+    port = str(free_port())
+    config = example.folder / "scheduld.toml"
+    config.write_text(config.read_text().replace(":8000", f":{port}"))
+    receiver = (sys.executable, "receiver.py", port)
+    with example.started(*receiver, sign="listening") as printed, example.daemon():
+        ref = example.add("--type", "paid", "--now", "order:=42")
+        assert example.ended(ref)["result"] == {"status": 200, "body": "thanks"}
+        (line,) = printed.read_text().splitlines()[1:]
+        assert line.startswith(f"{ref}@")
+        assert line.endswith(' {"order":42}')
+        ref = example.add("--type", "hook", "--now", f"url=http://127.0.0.1:{port}/customers/7")
+        assert "private address" in example.ended(ref, "dead")["error"]["message"]
+        assert len(printed.read_text().splitlines()) == 2
+
+
+def test_plugin(example: Example) -> None:
+    """Without the package its handler is unknown; installed, it checks its options and runs."""
+    assert "there is no handler 'jot'" in example.refused("check")
+    example.install()
+    example.scheduld("check")
+    with example.daemon():
+        ref = example.add("--type", "note", "--now", "text=Water the plants")
+        assert example.ended(ref)["result"] == "written"
+        dead = example.add("--type", "note", "--now")
+        assert example.ended(dead, "dead")["error"]["message"] == "the payload has no text"
+    (line,) = (example.folder / "notes.jsonl").read_text().splitlines()
+    assert json.loads(line)["text"] == "Water the plants"
+    config = example.folder / "scheduld.toml"
+    config.write_text(config.read_text().replace("file =", "fiel = 1\nfile = 5 #"))
+    said = example.refused("check")
+    assert said.count("plug-in 'jot' of scheduld-jot 1.0: ") == 2
+    assert "scheduld.toml:" in said
+    assert "Traceback" not in said
 
 
 def test_command(example: Example) -> None:
