@@ -66,9 +66,13 @@ def check(task_type: TaskType) -> list[str]:
 
 def notes() -> list[str]:
     """What is wrong with installed plug-ins that no task type needs to use, for a user to see."""
+    try:
+        found = plugins.found()
+    except InvalidInput as exc:
+        return [exc.message]
     return [
         f"{plugin} is not used: {plugin.name!r} is the name of a built-in handler"
-        for plugin in plugins.found()
+        for plugin in found
         if plugin.name in BUILT_IN
     ]
 

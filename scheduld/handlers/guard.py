@@ -25,9 +25,9 @@ while read -r mark group; do
         -*" $group "*) groups="${groups%% $group *} ${groups#* $group }" ;;
     esac
 done
-for group in $groups; do kill -s TERM -- "-$group"; done
+for group in $groups; do kill -TERM "-$group"; done
 for group in $groups; do sleep 2; break; done
-for group in $groups; do kill -s KILL -- "-$group"; done
+for group in $groups; do kill -KILL "-$group"; done
 """
 
 
@@ -85,7 +85,7 @@ class Guard:
             os.set_blocking(ours, False)
             self._pid = os.posix_spawn(
                 _SHELL,
-                ["scheduld-guard", "-c", _SCRIPT],
+                ["sh", "-c", _SCRIPT, "scheduld-guard"],
                 {"PATH": "/usr/bin:/bin"},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs, 0),

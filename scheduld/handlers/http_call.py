@@ -261,6 +261,8 @@ def _refuse(exc: Exception, where: str, target: Target) -> NoReturn:
         raise Dead(
             f"payload url {where}: {exc.os_error}, which is not allowed (allow_private)"
         ) from None
+    if isinstance(exc, aiohttp.InvalidURL):
+        raise Dead(f"{where} is no address that can be asked") from None
     raise CallFailed(f"{where}: {_words(exc, target)}") from None
 
 
@@ -275,7 +277,7 @@ def _words(exc: Exception, target: Target) -> str:
         case aiohttp.ServerDisconnectedError() | ConnectionError():
             text = "it closed the connection without an answer"
         case aiohttp.ClientResponseError():
-            text = f"its answer is no HTTP: {exc.message}"
+            text = f"its answer is no HTTP: {exc.message.partition(chr(10))[0].rstrip(': ')}"
         case aiohttp.ClientPayloadError():
             text = "its answer is broken"
         case _:

@@ -6,6 +6,7 @@ a name that is no built-in handler.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ class Plugin:
         """
         made = self._loaded()
         try:
-            return made(dict(options))
+            return made(deepcopy(dict(options)))
         except KeyboardInterrupt:
             raise
         except ValueError as exc:
@@ -63,14 +64,21 @@ class Plugin:
 
 
 def found() -> list[Plugin]:
-    """All plug-ins of the installed packages, each once, in the order of their names."""
+    """All plug-ins of the installed packages, each once, in the order of their names.
+
+    Raises InvalidInput if the metadata of any package is broken.
+    """
     from importlib import metadata  # a daemon without plug-ins starts without it
 
-    plugins = {
-        (entry.name, package): Plugin(entry.name, package, entry)
-        for entry in metadata.entry_points(group=GROUP)
-        for package in [_package(entry)]
-    }
+    try:
+        plugins = {
+            (entry.name, package): Plugin(entry.name, package, entry)
+            for entry in metadata.entry_points(group=GROUP)
+            for package in [_package(entry)]
+        }
+    except Exception as exc:
+        text = f"the metadata of an installed package is broken: {type(exc).__name__}: {exc}"
+        raise InvalidInput(printable(text), hint="pip check, or install it again") from exc
     return [plugins[key] for key in sorted(plugins)]
 
 

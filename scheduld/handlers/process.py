@@ -7,13 +7,14 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduld.handlers.guard import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 OUTPUT_KEPT = 8 * 1024
 """Bytes of output kept: the last ones."""
@@ -21,6 +22,7 @@ GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL when a run is cancelled."""
 _DRAIN = 0.5
 _DEATH = 5.0
+_UNKNOWN = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,51 +38,6 @@ class Ended:
     dropped: int
 
 
-class _Watch(asyncio.SubprocessProtocol):
-    """What is known of the process. The end of the process and of its output are separate:
-
-    a background child may hold the pipe open long after the program is gone.
-    """
-
-    def __init__(self) -> None:
-        self.exited = asyncio.Event()
-        self.drained = asyncio.Event()
-        self.tail = bytearray()
-        self.total = 0
-        self.transport: asyncio.SubprocessTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.SubprocessTransport)  # noqa: S101 - for the checker
-        self.transport = transport
-        guard.watch(transport.get_pid())
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:  # noqa: ARG002 - one pipe
-        self.total += len(data)
-        self.tail += data
-        del self.tail[:-OUTPUT_KEPT]
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
-        if fd == 1:
-            self.drained.set()
-
-    def process_exited(self) -> None:
-        self.exited.set()
-
-    def signal_group(self, number: signal.Signals) -> None:
-        if self.transport is not None:
-            # The leader's pid is the group's id. EPERM: a set-user-id child, not ours to end.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.transport.get_pid(), number)
-
-    def ended(self, returncode: int) -> Ended:
-        tail = bytes(self.tail)
-        dropped = self.total - len(tail)
-        if dropped:
-            # The cut may have split a character; what is left of it is not worth a "?".
-            tail = tail.lstrip(bytes(range(0x80, 0xC0)))
-        return Ended(returncode, tail.decode(errors="replace"), dropped)
-
-
 async def run_process(
     argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, stdin: bytes
 ) -> Ended:
@@ -89,74 +46,146 @@ async def run_process(
     When cancelled: SIGTERM to the group, GRACE, SIGKILL to the group, and CancelledError goes
     on once the program is gone. Raises OSError if it cannot be started.
     """
-    watch = _Watch()
     guard.prepare()
+    child = subprocess.Popen(  # noqa: ASYNC220, S603 - a fork, as asyncio's own; from the config
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+        bufsize=0,
+    )
+    # At once: what asyncio starts it tells of only after some turns of the loop.
+    guard.watch(child.pid)
+    watch = _Watch(child)
     try:
-        transport = await _spawn(watch, argv, env, cwd)
-        _feed(transport, stdin)
+        await watch.feed(stdin)
         await watch.exited.wait()
     except asyncio.CancelledError:
         watch.signal_group(signal.SIGTERM)
         await _wait(watch.exited, GRACE)
         raise
     finally:
-        await _clear(watch)
-    returncode = transport.get_returncode()
-    return watch.ended(-signal.SIGKILL if returncode is None else returncode)
+        await watch.clear()
+    return watch.ended()
 
 
-async def _spawn(
-    watch: _Watch, argv: Sequence[str], env: Mapping[str, str], cwd: str | None
-) -> asyncio.SubprocessTransport:
-    """Start the program, whole: asyncio can hang on a start that is cancelled half way."""
-    spawning = asyncio.ensure_future(
-        asyncio.get_running_loop().subprocess_exec(
-            lambda: watch,
-            *argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
-        )
-    )
-    try:
-        transport, _ = await asyncio.shield(spawning)
-    except asyncio.CancelledError:
-        await asyncio.wait({spawning})
-        if not spawning.cancelled():
-            spawning.exception()  # one that nobody asks for is complained about
-        raise
-    return transport
+class _Watch(asyncio.Protocol):
+    """A process that runs. Its end and that of its output are separate:
 
+    a background child may hold the pipe open long after the program is gone.
+    """
 
-def _feed(transport: asyncio.SubprocessTransport, data: bytes) -> None:
-    # The transport writes from its own buffer, and takes a program that does not read it
-    # (EPIPE) as an end of the pipe, not as an error.
-    pipe = transport.get_pipe_transport(0)
-    assert isinstance(pipe, asyncio.WriteTransport)  # noqa: S101 - for the checker
-    pipe.write(data)
-    pipe.write_eof()
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self.exited = asyncio.Event()
+        self._child = child
+        self._drained = asyncio.Event()
+        self._tail = bytearray()
+        self._total = 0
+        self._stdin: asyncio.WriteTransport | None = None
+        self._stdout: asyncio.ReadTransport | None = None
+        _await_end(child, self.exited.set)
 
+    def data_received(self, data: bytes) -> None:
+        self._total += len(data)
+        self._tail += data
+        del self._tail[:-OUTPUT_KEPT]
 
-async def _clear(watch: _Watch) -> None:
-    """End the whole group, take the rest of its output, close the pipes."""
-    watch.signal_group(signal.SIGKILL)
-    if watch.transport is None:
-        return
-    try:
-        await _wait(watch.exited, _DEATH)
-        # Who left the group (setsid) may still hold the pipe: it is not waited for.
-        await _wait(watch.drained, _DRAIN)
-    finally:
-        guard.forget(watch.transport.get_pid())
-        pipe = watch.transport.get_pipe_transport(0)
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._drained.set()
+
+    async def feed(self, data: bytes) -> None:
+        """Begin to read the output and to write the input, all of which may take its time."""
+        loop = asyncio.get_running_loop()
+        self._stdout, _ = await loop.connect_read_pipe(lambda: self, self._child.stdout)
+        self._stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, self._child.stdin)
+        # The transport writes from its own buffer, and takes a program that does not read it
+        # (EPIPE) as an end of the pipe, not as an error.
+        self._stdin.write(data)
+        self._stdin.write_eof()
+
+    def signal_group(self, number: signal.Signals) -> None:
+        # The leader's pid is the group's id. EPERM: a set-user-id child, not ours to end.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, number)
+
+    async def clear(self) -> None:
+        """End the whole group, take the rest of its output, close the pipes."""
+        self.signal_group(signal.SIGKILL)
+        try:
+            await _wait(self.exited, _DEATH)
+            # Who left the group (setsid) may still hold the pipe: it is not waited for.
+            if self._stdout is not None:
+                await _wait(self._drained, _DRAIN)
+        finally:
+            guard.forget(self._child.pid)
+            self._close()
+
+    def _close(self) -> None:
         # What nobody reads any more would keep the pipe open; a closed pipe has no buffer, and
         # must not be closed twice.
-        if isinstance(pipe, asyncio.WriteTransport) and pipe.get_write_buffer_size():
-            pipe.abort()
-        watch.transport.close()
+        if self._stdin is not None and self._stdin.get_write_buffer_size():
+            self._stdin.abort()
+        if self._stdout is not None:
+            self._stdout.close()
+        # Not yet handed over, if the run was cancelled so soon.
+        for file, transport in (
+            (self._child.stdin, self._stdin),
+            (self._child.stdout, self._stdout),
+        ):
+            if file is not None and transport is None:
+                file.close()
+
+    def ended(self) -> Ended:
+        """Tell how it ended."""
+        code = self._child.returncode
+        tail = bytes(self._tail)
+        dropped = self._total - len(tail)
+        if dropped:
+            # The cut may have split a character; what is left of it is not worth a "?".
+            tail = tail.lstrip(bytes(range(0x80, 0xC0)))
+        code = -signal.SIGKILL if code is None else code
+        return Ended(code, tail.decode(errors="replace"), dropped)
+
+
+def _await_end(child: subprocess.Popen[bytes], told: Callable[[], object]) -> None:
+    """Have `told` called in the loop when the program has ended and its code is known."""
+    loop = asyncio.get_running_loop()
+    try:
+        descriptor = os.pidfd_open(child.pid)
+    except (AttributeError, OSError):  # not Linux, or forbidden
+        threading.Thread(target=_await_in_thread, args=(child, loop, told), daemon=True).start()
+        return
+
+    def has_ended() -> None:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+        _take_code(child)
+        told()
+
+    loop.add_reader(descriptor, has_ended)
+
+
+def _await_in_thread(
+    child: subprocess.Popen[bytes],
+    loop: asyncio.AbstractEventLoop,
+    told: Callable[[], object],
+) -> None:
+    _take_code(child)
+    with contextlib.suppress(RuntimeError):  # the loop was closed
+        loop.call_soon_threadsafe(told)
+
+
+def _take_code(child: subprocess.Popen[bytes]) -> None:
+    try:
+        _, status = os.waitpid(child.pid, 0)
+    except ChildProcessError:
+        # Somebody in this process waited for all children. Popen would call that a success.
+        child.returncode = _UNKNOWN
+    else:
+        child.returncode = os.waitstatus_to_exitcode(status)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

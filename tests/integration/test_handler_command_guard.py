@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scheduld.handlers import guard as guarding
-from scheduld.handlers.command import make
+from scheduld.handlers.command import CommandFailed, make
 from scheduld.handlers.contract import Run
 from tests.support.daemons import ROOT, DaemonProcess, Site
 from tests.support.servers import READY_S, wait_until
@@ -49,7 +49,7 @@ def guard_of(pid: int) -> int:
 def _guards(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     names = {int(child): Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
-    return [child for child, name in names.items() if name.startswith(b"scheduld-guard")]
+    return [child for child, name in names.items() if b"scheduld-guard" in name]
 
 
 def test_a_killed_daemon_leaves_no_command(tmp_path: Path, valkey_server: RunningServer) -> None:
@@ -143,3 +143,43 @@ async def test_without_a_shell_commands_run_all_the_same(monkeypatch: pytest.Mon
     monkeypatch.setattr("scheduld.handlers.process.guard", guarding.Guard())
     for _ in range(2):
         assert (await make({"argv": ["/bin/true"]}).call({}, RUN))["exit_code"] == 0
+
+
+async def test_without_pidfds_a_thread_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other systems than Linux, and containers that forbid it."""
+    monkeypatch.delattr(os, "pidfd_open")
+    results = [make({"argv": ["/bin/sh", "-c", f"echo {n}"]}).call({}, RUN) for n in range(5)]
+    told = await asyncio.gather(*results)
+    assert [each["output"] for each in told] == [f"{n}\n" for n in range(5)]
+
+
+async def test_a_code_that_somebody_else_took_is_no_success(tmp_path: Path) -> None:
+    """A handler that waits for all children of the process takes our code along."""
+    go = tmp_path / "go"
+    script = f"while [ ! -e {go} ]; do sleep 0.01; done"
+    running = asyncio.create_task(make({"argv": ["/bin/sh", "-c", script]}).call({}, RUN))
+    await asyncio.to_thread(wait_until, lambda: _commands(os.getpid()), "the command")
+    (pid,) = _commands(os.getpid())
+    go.touch()
+    os.waitpid(pid, 0)  # noqa: ASYNC222 - in the loop: nobody can be quicker
+    with pytest.raises(CommandFailed, match="exit code 255"):
+        await running
+
+
+async def test_descriptors_are_given_back() -> None:
+    """Many commands, cancelled ones among them, leave no descriptor open."""
+    before = len(os.listdir("/proc/self/fd"))
+    handler = make({"argv": ["/bin/sleep", "0.01"]})
+    for _ in range(20):
+        runs = [asyncio.create_task(handler.call({}, RUN)) for _ in range(3)]
+        await asyncio.sleep(0)
+        runs[0].cancel()
+        await asyncio.wait(runs)
+        assert runs[0].cancelled()
+    assert len(os.listdir("/proc/self/fd")) <= before + 2  # that of the guard, one of the loop
+
+
+def _commands(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    told = {int(child): Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
+    return [child for child, name in told.items() if b"while [ ! -e" in name]

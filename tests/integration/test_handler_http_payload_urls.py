@@ -69,6 +69,8 @@ async def test_an_allowed_url_is_called_with_the_rest_of_the_payload() -> None:
         ("https:///", "must be a URL"),
         ("", "must be a URL"),
         ("https://ok.org/" + "x" * 2_000, "at most 2000"),
+        ("https://2130706433/", "no address that can be asked"),
+        ("https://0177.0.0.1/", "no address that can be asked"),
         (5, "must be a text"),
         (None, "must be a text"),
         (["https://ok.org"], "must be a text"),
@@ -77,7 +79,7 @@ async def test_an_allowed_url_is_called_with_the_rest_of_the_payload() -> None:
 async def test_urls_that_are_refused(url: Any, told: str) -> None:
     """What is not allowed is dead with the reason, before anybody is asked."""
     with pytest.raises(Dead, match=told) as caught:
-        await call({"url": url}, allow_hosts=["ok.org"])
+        await call({"url": url}, allow_hosts=["ok.org", "2130706433", "0177.0.0.1"])
     assert str(caught.value).isprintable()
 
 

@@ -36,6 +36,7 @@ def ready(options):
     return Handler(call=lambda payload: payload, is_async=False, takes_run=False)
 
 def greedy(options):
+    options["x"].clear()
     options.clear()
     return lambda payload: payload
 
@@ -103,9 +104,9 @@ def test_forms_of_plugins(install: Callable[..., str]) -> None:
 def test_a_plugin_gets_a_copy_of_its_options(install: Callable[..., str]) -> None:
     """What it does to them is not seen by anybody else."""
     install(greedy="greedy")
-    kind = a_type("greedy", options={"x": 1})
+    kind = a_type("greedy", options={"x": [1]})
     registry.resolve(kind)
-    assert kind.options == {"x": 1}
+    assert kind.options == {"x": [1]}
 
 
 def test_faulty_options_are_problems_of_the_config(install: Callable[..., str]) -> None:
@@ -177,6 +178,17 @@ def test_a_built_in_name_cannot_be_taken(install: Callable[..., str]) -> None:
     assert registry.notes() == [
         "plug-in 'log' of acme 1.2 is not used: 'log' is the name of a built-in handler"
     ]
+
+
+def test_broken_metadata_is_told(install: Callable[..., str], tmp_path: Path) -> None:
+    """One package that was installed badly is no traceback, and no matter for other types."""
+    install(chat="echo")
+    (file,) = tmp_path.glob("site*/*.dist-info/entry_points.txt")
+    file.write_text("[scheduld.handlers]\nno equals sign\n")
+    (problem,) = registry.check(a_type("chat"))
+    assert problem.startswith("the metadata of an installed package is broken")
+    assert registry.notes() == [problem.partition(" (")[0]]
+    assert registry.check(a_type("log")) == []
 
 
 def test_a_typo_is_told_the_nearest_plugin(install: Callable[..., str]) -> None:
