@@ -2,62 +2,100 @@
 
 The kernel can end a child with its parent (PR_SET_PDEATHSIG), but only that one: of a script the
 shell would die, and the program that does its work go on beside the next attempt. So a shell
-script holds the end of a pipe, is told every process group that begins and ends, and when the
-pipe breaks ends those that are left, as a cancelled run is ended.
+script holds the end of a pipe, is told every run before its program starts and after it has
+ended, and when the pipe breaks ends what is left, as a cancelled run is ended.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 
 import structlog
 
 log = structlog.get_logger("scheduld.handler.command")
 _SHELL = "/bin/sh"
-# Deaf to signals that are meant for the daemon; its own end is the end of the pipe.
+_VARIABLE = "_SCHEDULD_GUARD"
+# Deaf to signals that are meant for the daemon; its own end is the end of the pipe. That comes
+# after every fork of the daemon has become a program, since a fork holds the pipe too. A run
+# whose group the daemon had no time to tell is found by its environment (Linux). Of the pids
+# found only leaders of groups are ended, with their groups; for others kill fails.
 _SCRIPT = """
 trap '' TERM INT HUP
-groups=' '
-while read -r mark group; do
-    case $mark$groups in
-        +*) groups="$groups$group " ;;
-        -*" $group "*) groups="${groups%% $group *} ${groups#* $group }" ;;
+runs=' '
+while read -r mark run group; do
+    case $runs in *" $run:"*)
+        rest=${runs#* "$run":}
+        runs="${runs%% "$run":*} ${rest#* }"
     esac
+    case $mark in +) runs="$runs$run:$group "; esac
 done
-for group in $groups; do kill -TERM "-$group"; done
-for group in $groups; do sleep 2; break; done
-for group in $groups; do kill -KILL "-$group"; done
+end() {
+    for entry in $runs; do
+        group=${entry#*:}
+        if [ "$group" = 0 ]; then
+            for file in $(grep -ls "$VARIABLE=${entry%%:*}" /proc/[0-9]*/environ); do
+                group=${file%/environ}
+                kill "-$1" "-${group#/proc/}"
+            done
+        else
+            kill "-$1" "-$group"
+        fi
+    done
+}
+end TERM
+[ "$runs" = ' ' ] || sleep 2
+end KILL
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A run that was announced; `environment` must be in that of its program."""
+
+    name: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the guard finds the program by."""
+        return {_VARIABLE: self.name}
+
+
 class Guard:
-    """The process groups to be ended if this process is killed."""
+    """The runs of commands to be ended if this process is killed."""
 
     def __init__(self) -> None:
-        self._groups: set[int] = set()
+        self._runs: dict[str, int] = {}
         self._pipe = -1
         self._pid = 0
         self._owner = 0
         self._is_absent = False
 
-    def prepare(self) -> None:
-        """Be there before the first group is, which nobody would end until then."""
+    def expect(self) -> Expected:
+        """Announce a run whose program is about to start; raises nothing."""
+        run = Expected(os.urandom(8).hex())
         self._renew()
+        self._runs[run.name] = 0
+        self._tell(f"+ {run.name} 0\n")
+        return run
 
-    def watch(self, group: int) -> None:
-        """Have a group ended with this process; raises nothing."""
-        self._groups.add(group)
-        self._tell(f"+ {group}\n")
+    def watch(self, run: Expected, group: int) -> None:
+        """Tell the process group of a run that was announced; raises nothing."""
+        self._runs[run.name] = group
+        self._tell(f"+ {run.name} {group}\n")
 
-    def forget(self, group: int) -> None:
-        """Let a group be: it has ended."""
-        self._groups.discard(group)
-        self._tell(f"- {group}\n")
+    def forget(self, run: Expected) -> None:
+        """Let a run be: it has ended, or did not start."""
+        self._runs.pop(run.name, None)
+        self._tell(f"- {run.name}\n")
 
     def _renew(self) -> None:
         if self._owner != os.getpid():
-            # The first time, or in a fork, whose commands are not those of its parent.
+            # The first time; or in a fork, whose runs are not those of its parent.
+            if self._pipe >= 0:
+                os.close(self._pipe)
+            self._runs.clear()
             self._pipe, self._owner = -1, os.getpid()
         if self._pipe < 0 and not self._is_absent:
             self._start()
@@ -86,7 +124,7 @@ class Guard:
             self._pid = os.posix_spawn(
                 _SHELL,
                 ["sh", "-c", _SCRIPT, "scheduld-guard"],
-                {"PATH": "/usr/bin:/bin"},
+                {"PATH": "/usr/bin:/bin", "VARIABLE": _VARIABLE},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs, 0),
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -96,7 +134,8 @@ class Guard:
                 setsigmask=[],
             )
             self._pipe, ours = ours, -1
-            os.write(self._pipe, "".join(f"+ {group}\n" for group in self._groups).encode())
+            lines = [f"+ {name} {group}\n" for name, group in self._runs.items()]
+            os.write(self._pipe, "".join(lines).encode())
         except (OSError, NotImplementedError) as exc:
             self._is_absent = True
             log.warning("commands may outlive a daemon that is killed", error=str(exc))

@@ -157,7 +157,7 @@ def _request(target: Target, url: URL, payload: dict[str, Any], run: Run) -> _Re
         body = b"" if target.method in _BODILESS else encode_json(payload)
     except InvalidInput as exc:
         raise Dead(exc.message) from None
-    identity = identity_of(run)
+    identity = _identity(run)
     headers = {
         "User-Agent": f"scheduld/{__version__}",
         "Accept-Encoding": "identity",
@@ -176,7 +176,7 @@ def _request(target: Target, url: URL, payload: dict[str, Any], run: Run) -> _Re
     return _Request(target.method, url.with_user(None), headers, body)
 
 
-def identity_of(run: Run) -> str:
+def _identity(run: Run) -> str:
     """`TYPE/ID@DUE`, ASCII: the same for each attempt, another for each occurrence.
 
     With the id alone a receiver that remembers what it has had would take a periodic task once.
@@ -207,21 +207,15 @@ def _redirected(request: _Request, answer: Answer) -> _Request:
     url = url.with_user(None).with_fragment(None)
     if request.method in _BODILESS or answer.status in (307, 308):
         return _Request(request.method, url, request.headers, request.body)
-    if answer.status == 303:
-        # "Done, and here is something to see": what is asked for now is no delivery.
-        kept = ("user-agent", "accept-encoding", "authorization", "accept")
-        headers = {name: value for name, value in request.headers.items() if name.lower() in kept}
-        return _Request("GET", url, headers, b"")
-    # Clients turn these into a GET: a 200 to that would mean that nothing was delivered.
+    # Clients turn the others into a GET, such as of a login page, whose 200 says that nothing was
+    # delivered.
     raise CallFailed(f"{where}: a {request.method} is sent again only at 307 or 308")
 
 
 async def _send(
     session: aiohttp.ClientSession, request: _Request, target: Target, seconds: float
 ) -> Answer:
-    timeout = aiohttp.ClientTimeout(
-        total=max(seconds, 0.001), sock_connect=min(_CONNECT_S, target.timeout_s)
-    )
+    timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001), sock_connect=_connect_s(target))
     async with session.request(
         request.method,
         request.url,
@@ -232,6 +226,10 @@ async def _send(
     ) as response:
         body, is_whole = await _read(response, target.max_response)
         return Answer(response.status, response.headers, body, is_whole)
+
+
+def _connect_s(target: Target) -> float:
+    return min(_CONNECT_S, target.timeout_s)
 
 
 def _body(data: bytes) -> bytes | io.BytesIO | None:
@@ -268,6 +266,8 @@ def _refuse(exc: Exception, where: str, target: Target) -> NoReturn:
 
 def _words(exc: Exception, target: Target) -> str:
     match exc:
+        case aiohttp.ConnectionTimeoutError():
+            text = f"cannot connect within {format_ms(round(_connect_s(target) * 1000))}"
         case TimeoutError():
             return f"no answer within {format_ms(round(target.timeout_s * 1000))}"
         case aiohttp.ClientConnectorCertificateError():

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduld.handlers.guard import guard
+from scheduld.handlers.guard import Expected, guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,20 +46,24 @@ async def run_process(
     When cancelled: SIGTERM to the group, GRACE, SIGKILL to the group, and CancelledError goes
     on once the program is gone. Raises OSError if it cannot be started.
     """
-    guard.prepare()
-    child = subprocess.Popen(  # noqa: ASYNC220, S603 - a fork, as asyncio's own; from the config
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=env,
-        cwd=cwd,
-        start_new_session=True,
-        bufsize=0,
-    )
-    # At once: what asyncio starts it tells of only after some turns of the loop.
-    guard.watch(child.pid)
-    watch = _Watch(child)
+    run = guard.expect()
+    try:
+        child = subprocess.Popen(  # noqa: ASYNC220, S603 - a fork, as asyncio's own; from the config
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**env, **run.environment},
+            cwd=cwd,
+            start_new_session=True,
+            bufsize=0,
+        )
+    except BaseException:
+        guard.forget(run)
+        raise
+    # asyncio would tell the process id only after some turns of the loop.
+    guard.watch(run, child.pid)
+    watch = _Watch(child, run)
     try:
         await watch.feed(stdin)
         await watch.exited.wait()
@@ -78,9 +82,10 @@ class _Watch(asyncio.Protocol):
     a background child may hold the pipe open long after the program is gone.
     """
 
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], run: Expected) -> None:
         self.exited = asyncio.Event()
         self._child = child
+        self._run = run
         self._drained = asyncio.Event()
         self._tail = bytearray()
         self._total = 0
@@ -120,7 +125,7 @@ class _Watch(asyncio.Protocol):
             if self._stdout is not None:
                 await _wait(self._drained, _DRAIN)
         finally:
-            guard.forget(self._child.pid)
+            guard.forget(self._run)
             self._close()
 
     def _close(self) -> None:

@@ -183,3 +183,34 @@ def _commands(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     told = {int(child): Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
     return [child for child, name in told.items() if b"while [ ! -e" in name]
+
+
+def test_a_command_whose_group_was_not_told_yet_is_ended(tmp_path: Path) -> None:
+    """A process that is killed while it starts a program leaves that neither, nor others alive."""
+    code = (
+        "import os, subprocess, sys\n"
+        "from scheduld.handlers.guard import guard\n"
+        "argv = ['/bin/sh', '-c', f'sleep 60 & echo $! $$ > {sys.argv[1]}; wait']\n"
+        "def start(run):\n"
+        "    env = {**os.environ, **run.environment}\n"
+        "    return subprocess.Popen(argv, env=env, start_new_session=True)\n"
+        "ended = guard.expect()\n"
+        "argv[2] = argv[2].replace('started', 'ended')\n"
+        "guard.watch(ended, start(ended).pid)\n"
+        "guard.forget(ended)\n"
+        "argv[2] = argv[2].replace('ended', 'started')\n"
+        "start(guard.expect())\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path / "started")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        started, ended = read_pids(tmp_path / "started"), read_pids(tmp_path / "ended")
+        process.kill()
+        wait_until(lambda: not any(map(alive, started)), "the command gone")
+        # It was forgotten, so it is nobody's business any more.
+        assert all(map(alive, ended))
+        os.killpg(ended[1], signal.SIGKILL)

@@ -15,6 +15,7 @@ from scheduld.handlers.http import make
 from scheduld.handlers.http_answer import CallFailed
 from scheduld.handlers.options import BadOptions
 from scheduld.outcomes import Dead
+from tests.support.daemons import ROOT
 from tests.support.tls import Certificate
 from tests.support.web import a_run, hooks
 
@@ -246,12 +247,13 @@ def test_a_handler_does_not_show_its_secrets() -> None:
     assert "hunter2" not in repr(make(options))
 
 
-def test_a_check_without_network_opens_nothing(tmp_path: Path) -> None:
+def test_a_check_without_network_opens_nothing() -> None:
     """Making the handler needs no event loop and leaves nothing to be closed."""
     code = (
         "import warnings; warnings.simplefilter('error')\n"
         "from scheduld.handlers.http import make\n"
         "make({'url': 'https://a.b'})\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    argv = [sys.executable, "-c", code]
+    ran = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
