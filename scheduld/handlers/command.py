@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scheduld.errors import InvalidInput, ScheduldError
@@ -42,10 +41,8 @@ def make(options: Mapping[str, Any]) -> Handler:
     reader = OptionReader(options, known=("argv", "env", "cwd"))
     argv = reader.texts("argv", example='["/usr/bin/rsync", "-a"]')
     env = reader.table("env")
-    cwd = reader.text("cwd", example="/var/lib/app")
+    cwd = reader.folder("cwd", example="/var/lib/app")
     _check_env(reader, env)
-    if cwd and not (os.path.isabs(cwd) and Path(cwd).is_dir()):
-        reader.wrong("cwd", "must be the absolute path of a folder that exists")
     program = _find(reader, argv, env)
     reader.finish()
     command = _Command((program, *argv[1:]), env, cwd or None)

@@ -9,6 +9,7 @@ ended, and when the pipe breaks ends what is left, as a cancelled run is ended.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ end() {
     for entry in $runs; do
         group=${entry#*:}
         if [ "$group" = 0 ]; then
-            for file in $(grep -ls "$VARIABLE=${entry%%:*}" /proc/[0-9]*/environ); do
+            for file in $(grep -Fls "$MARK${entry%%:*}." /proc/[0-9]*/environ); do
                 group=${file%/environ}
                 kill "-$1" "-${group#/proc/}"
             done
@@ -52,21 +53,19 @@ end KILL
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A run that was announced; `environment` must be in that of its program."""
+    """A run that was announced; its program is found by what must be in its environment."""
 
-    name: str
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What the guard finds the program by."""
-        return {_VARIABLE: self.name}
+    number: int
+    environment: dict[str, str]
 
 
 class Guard:
     """The runs of commands to be ended if this process is killed."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, int] = {}
+        self._runs: dict[int, int] = {}
+        self._numbers = itertools.count(1)
+        self._token = ""
         self._pipe = -1
         self._pid = 0
         self._owner = 0
@@ -74,21 +73,21 @@ class Guard:
 
     def expect(self) -> Expected:
         """Announce a run whose program is about to start; raises nothing."""
-        run = Expected(os.urandom(8).hex())
         self._renew()
-        self._runs[run.name] = 0
-        self._tell(f"+ {run.name} 0\n")
-        return run
+        number = next(self._numbers)
+        self._runs[number] = 0
+        self._tell(f"+ {number} 0\n")
+        return Expected(number, {_VARIABLE: f"{self._token}-{number}."})
 
     def watch(self, run: Expected, group: int) -> None:
         """Tell the process group of a run that was announced; raises nothing."""
-        self._runs[run.name] = group
-        self._tell(f"+ {run.name} {group}\n")
+        self._runs[run.number] = group
+        self._tell(f"+ {run.number} {group}\n")
 
     def forget(self, run: Expected) -> None:
         """Let a run be: it has ended, or did not start."""
-        self._runs.pop(run.name, None)
-        self._tell(f"- {run.name}\n")
+        self._runs.pop(run.number, None)
+        self._tell(f"- {run.number}\n")
 
     def _renew(self) -> None:
         if self._owner != os.getpid():
@@ -96,7 +95,7 @@ class Guard:
             if self._pipe >= 0:
                 os.close(self._pipe)
             self._runs.clear()
-            self._pipe, self._owner = -1, os.getpid()
+            self._pipe, self._owner, self._token = -1, os.getpid(), os.urandom(8).hex()
         if self._pipe < 0 and not self._is_absent:
             self._start()
 
@@ -124,7 +123,7 @@ class Guard:
             self._pid = os.posix_spawn(
                 _SHELL,
                 ["sh", "-c", _SCRIPT, "scheduld-guard"],
-                {"PATH": "/usr/bin:/bin", "VARIABLE": _VARIABLE},
+                {"PATH": "/usr/bin:/bin", "MARK": f"{_VARIABLE}={self._token}-"},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs, 0),
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -134,7 +133,7 @@ class Guard:
                 setsigmask=[],
             )
             self._pipe, ours = ours, -1
-            lines = [f"+ {name} {group}\n" for name, group in self._runs.items()]
+            lines = [f"+ {number} {group}\n" for number, group in self._runs.items()]
             os.write(self._pipe, "".join(lines).encode())
         except (OSError, NotImplementedError) as exc:
             self._is_absent = True

@@ -37,18 +37,14 @@ class OptionReader:
 
     Each method answers a usable value even for a faulty option, so that reading goes on;
     `finish` raises BadOptions if anything was wrong. Values never appear in the messages:
-    any of them may be a secret. Keys in `later` are refused as not in this version.
+    any of them may be a secret.
     """
 
-    def __init__(
-        self, options: Mapping[str, Any], known: Sequence[str], later: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, options: Mapping[str, Any], known: Sequence[str]) -> None:
         self._options = options
         self._problems: list[str] = []
         for key in options:
-            if key in later:
-                self.wrong(key, "is not in this version")
-            elif key not in known:
+            if key not in known:
                 self.wrong(key, f"is unknown{did_you_mean(key, known)}")
 
     def wrong(self, key: str, fault: str) -> None:
