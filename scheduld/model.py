@@ -132,6 +132,8 @@ class Task:
     outcome: str | None = None
     result: Any = None
     progress: Any = None
+    log: list[dict[str, Any]] | None = None
+    """Lines that runs kept with the task by `run.log`: `at_ms` and `text`, the oldest first."""
     successor: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     created: bool | None = None
@@ -143,7 +145,7 @@ class Task:
     ) -> Task:
         """A task that was just added.
 
-        Without slots and by way of `__dict__` it costs a fifth of an `__init__` that sets 26
+        Without slots and by way of `__dict__` it costs a fifth of an `__init__` that sets 27
         fields: the rest are the defaults, which the class holds.
         """
         task = object.__new__(cls)

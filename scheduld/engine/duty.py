@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,13 @@ if TYPE_CHECKING:
     from scheduld.model import Isolation, TaskType
 
 _DEFAULT_CONCURRENCY = {"inline": 100, "thread": 10}
+
+
+def _cores() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,4 +40,6 @@ class Duty:
     @property
     def concurrency(self) -> int:
         """Most runs of the type at once in this replica."""
-        return self.kind.concurrency or _DEFAULT_CONCURRENCY[self.isolation]
+        if self.kind.concurrency:
+            return self.kind.concurrency
+        return _DEFAULT_CONCURRENCY.get(self.isolation) or _cores()

@@ -1,4 +1,4 @@
-"""Where handler calls happen: in the event loop, or in threads. Each can be asked to stop.
+"""Where handler calls happen: in the event loop, or in threads; `processes` is the third place.
 
 No exception of a handler gets out of here, not even SystemExit: it is told as an ending.
 """
@@ -6,7 +6,6 @@ No exception of a handler gets out of here, not even SystemExit: it is told as a
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,12 +13,11 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scheduld.policies.endings import Ending, GivenBack, Raised, Returned
+from scheduld.policies.endings import Ending, GivenBack, Raised, Returned, returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduld.engine.duty import Duty
     from scheduld.handlers.contract import Handler, Run
     from scheduld.model import Claim
 
@@ -39,7 +37,7 @@ class Execution:
     `deadline` is the monotonic second at which it has taken too long. `arguments` is what the
     handler is called with, `run` among them if it takes one. `stopped` is the first reason to
     stop it, `has_begun` whether the handler was called, `is_given_up` that its end is of no
-    interest any more.
+    interest any more. `output` is the end of what it wrote, if that was heard.
     """
 
     __slots__ = (
@@ -48,6 +46,7 @@ class Execution:
         "deadline",
         "has_begun",
         "is_given_up",
+        "output",
         "run",
         "stopped",
         "task",
@@ -63,6 +62,7 @@ class Execution:
         self.stopped: Stop | None = None
         self.has_begun = False
         self.is_given_up = False
+        self.output = ""
         self.task: asyncio.Task[None] | None = None
 
 
@@ -122,7 +122,7 @@ class Inline:
         try:
             if self._is_async:
                 return Returned(await self._call(*execution.arguments))
-            return _returned(self._call(*execution.arguments))
+            return returned(self._call(*execution.arguments))
         except BaseException as error:  # noqa: BLE001 - SystemExit must not end the daemon
             return Raised(error)
 
@@ -170,7 +170,7 @@ class Threads:
             return GivenBack()
         execution.has_begun = True
         try:
-            return _returned(self._call(*execution.arguments))
+            return returned(self._call(*execution.arguments))
         except BaseException as error:  # noqa: BLE001 - SystemExit must not end the daemon
             return Raised(error)
 
@@ -180,18 +180,3 @@ class Threads:
         while self._over:
             execution, ending = self._over.popleft()
             self._ended(execution, ending)
-
-
-def isolation(duty: Duty, ended: Callable[[Execution, Ending], None]) -> Isolation:
-    """Make the isolation of a type; `ended(execution, ending)` is called in the loop."""
-    if duty.isolation == "thread":
-        return Threads(duty.handler, ended, duty.concurrency, f"scheduld-{duty.name}")
-    return Inline(duty.handler, ended)
-
-
-def _returned(value: Any) -> Returned:
-    """Take what a `def` handler returned; one that hides an `async def` has not run at all."""
-    if inspect.iscoroutine(value):
-        value.close()
-        raise TypeError("the handler returned a coroutine: declare it with async def")
-    return Returned(value)

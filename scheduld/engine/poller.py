@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from scheduld.clock import monotonic
 from scheduld.engine.early import Early
 from scheduld.engine.loop import wait_for
+from scheduld.engine.notebook import Notebook
 from scheduld.engine.plan import LEAD_S, Plan
 from scheduld.engine.reporter import MANY, Reporter
 from scheduld.engine.runner import Runner
@@ -43,7 +44,8 @@ class Poller:
     def __init__(self, duty: Duty, shared: Shared, phase: float | None = None) -> None:
         self.name = f"poller of {duty.name}"
         self.duty = duty
-        self.runner = Runner(duty, shared.link.server, shared.pulse, self._end)
+        self.notebook = Notebook(duty.name, shared, self._ended)
+        self.runner = Runner(duty, shared.link.server, shared.pulse, self._end, self.notebook)
         self._shared = shared
         self._keys = shared.caller.keys.type(duty.name)
         self._plan = Plan(duty.kind, shared.lease_ms, phase=phase)
@@ -282,7 +284,11 @@ class Poller:
                 self._shared.renew_soon()
 
     def _end(self, verdict: Verdict) -> None:
-        """Take the verdict of a run."""
+        """Take the verdict of a run, or leave it with the run's notes until they are stored."""
+        if not self.notebook.hold(verdict):
+            self._ended(verdict)
+
+    def _ended(self, verdict: Verdict) -> None:
         self.busy -= 1
         self._outbox.put(verdict)
         self._free_slot()

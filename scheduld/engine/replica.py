@@ -126,6 +126,7 @@ class Replica:
             self._listener,
             *pollers,
             *reporters,
+            *(poller.notebook for poller in pollers),
             self._presence,
             self._janitor,
             self._times,

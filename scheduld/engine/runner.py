@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ import structlog
 
 from scheduld import payload as codec
 from scheduld.clock import monotonic
-from scheduld.engine.isolation import Execution, Stop, isolation
+from scheduld.engine.isolation import Execution, Inline, Isolation, Stop, Threads
+from scheduld.engine.processes import GRACE_S, Processes
 from scheduld.engine.times import Times
 from scheduld.errors import InvalidInput
 from scheduld.handlers.contract import Run
@@ -21,6 +23,7 @@ from scheduld.observe import masking
 from scheduld.outcomes import Outcome
 from scheduld.policies.endings import (
     Ending,
+    Failed,
     GivenBack,
     Raised,
     Returned,
@@ -37,11 +40,12 @@ if TYPE_CHECKING:
     from scheduld.clock import ServerClock
     from scheduld.engine.duty import Duty
     from scheduld.engine.watchdog import Pulse
+    from scheduld.handlers.contract import Notes
 
 log = structlog.get_logger("scheduld.run")
 _stdlib_log = logging.getLogger("scheduld.run")
-_THREAD_RELEASE_MS = 500
-"""A thread cannot be ended: its task waits this long, until the process surely has."""
+_RELEASE_MS = 500
+"""A thread cannot be ended: its task waits this long, until the daemon surely has."""
 _AGAIN_MS = 1_000
 """Wait before a task is claimed again whose run could not even begin."""
 _SETTLE_S = 1.0
@@ -62,15 +66,18 @@ class Runner:
         server: ServerClock,
         pulse: Pulse,
         on_verdict: Callable[[Verdict], None],
+        notes: Notes | None = None,
     ) -> None:
         self.duty = duty
+        self._notes = notes
         self.times = Times()
         self._pulse = pulse
         self._server = server
         self._on_verdict = on_verdict
-        self._isolation = isolation(duty, self._ended)
+        self._isolation = self._made_isolation()
         self._timeout_s = duty.kind.run_timeout_ms / 1000
-        self._blocks_ms = 0 if duty.isolation == "thread" else duty.kind.run_timeout_ms
+        self._blocks_ms = duty.kind.run_timeout_ms if duty.isolation == "inline" else 0
+        self._settle_s = _SETTLE_S + (GRACE_S if duty.isolation == "process" else 0)
         # In the order of their deadlines, as all have the same timeout.
         self._running: dict[bytes, Execution] = {}
         self._replaced: set[Execution] = set()
@@ -121,7 +128,7 @@ class Runner:
 
     def abandon(self) -> None:
         """Give back what does not stop, as the process is about to end; its end is not awaited."""
-        delay_ms = _THREAD_RELEASE_MS if self.duty.isolation == "thread" else 0
+        delay_ms = 0 if self.duty.isolation == "inline" else _RELEASE_MS
         for execution in [*self._running.values(), *self._replaced]:
             execution.is_given_up = True
             self._decide(execution.claim, GivenBack(delay_ms))
@@ -133,6 +140,14 @@ class Runner:
         self._isolation.close()
 
     # --- one run
+
+    def _made_isolation(self) -> Isolation:
+        duty = self.duty
+        if duty.isolation == "process":
+            return Processes(duty, self._ended, self._began, self._notes)
+        if duty.isolation == "thread":
+            return Threads(duty.handler, self._ended, duty.concurrency, f"scheduld-{duty.name}")
+        return Inline(duty.handler, self._ended)
 
     def _execution(self, claim: Claim) -> Execution:
         """Read a task and make its call; raises InvalidInput if it cannot be run as it is."""
@@ -149,6 +164,7 @@ class Runner:
             fence=claim.fence,
             due=instant(claim.due_ms),
             options=handler.options,
+            _notes=self._notes,
         )
         return Execution(claim, (payload, run), run, deadline)
 
@@ -174,7 +190,16 @@ class Runner:
         if execution.run is not None:
             execution.run.cancel()
         self._isolation.interrupt(execution)
-        asyncio.get_running_loop().call_later(_SETTLE_S, self._check_overdue, execution)
+        asyncio.get_running_loop().call_later(self._settle_s, self._check_overdue, execution)
+
+    def _began(self, execution: Execution) -> None:
+        """Count the time of a run from now on: it had to wait for its worker."""
+        execution.deadline = monotonic() + self._timeout_s
+        raw_id = execution.claim.raw_id
+        if self._running.get(raw_id) is execution:
+            self._running[raw_id] = self._running.pop(raw_id)
+            if self._timer is None:
+                self._watch(execution.deadline)
 
     def _ended(self, execution: Execution, ending: Ending) -> None:
         claim = execution.claim
@@ -189,7 +214,8 @@ class Runner:
         if execution.has_begun:
             self.times.ran.append(monotonic() - began)
         if not execution.is_given_up:
-            self._decide(claim, self._meaning(execution, ending), began)
+            meaning = self._meaning(execution, ending)
+            self._decide(claim, meaning, began if execution.has_begun else None, execution.output)
 
     def _meaning(self, execution: Execution, ending: Ending) -> Ending:
         """Read an ending as what it is after the run was asked to stop."""
@@ -197,15 +223,19 @@ class Runner:
             return ending
         if execution.stopped is Stop.TIMEOUT:
             return TimedOut(self.duty.kind.run_timeout_ms)
-        if isinstance(ending, Raised) and not isinstance(ending.error, Outcome):
+        if isinstance(ending, Failed) or (
+            isinstance(ending, Raised) and not isinstance(ending.error, Outcome)
+        ):
             # Whatever it raises then is how it stopped, not a failure; an outcome is its choice.
             return GivenBack()
         return ending
 
-    def _decide(self, claim: Claim, ending: Ending, began: float | None = None) -> None:
+    def _decide(
+        self, claim: Claim, ending: Ending, began: float | None = None, output: str = ""
+    ) -> None:
         """Turn an ending into the verdict, tell it, and say so if the task failed."""
         try:
-            result = self._verdict(claim, ending)
+            result = self._verdict(claim, ending, output)
         except Exception as error:  # noqa: BLE001 - a run without a verdict would never end
             log.error("the end of a run could not be read", task=_ref(claim), error=repr(error))
             result = self._verdict(claim, Raised(error))
@@ -219,7 +249,7 @@ class Runner:
         took_ms = (monotonic() - began) * 1000
         return {"late_ms": round(max(late_ms, 0), 1), "took_ms": round(took_ms, 1)}
 
-    def _verdict(self, claim: Claim, ending: Ending) -> Verdict:
+    def _verdict(self, claim: Claim, ending: Ending, output: str = "") -> Verdict:
         if isinstance(ending, Returned) and not isinstance(ending.value, Outcome):
             return done(claim, ending.value)
         result = verdict(
@@ -228,6 +258,7 @@ class Runner:
             policy=self.duty.kind.retry,
             now_ms=self._server.now_ms(),
             fraction=random.random(),  # noqa: S311 - spreads retries, guards nothing
+            output=output,
         )
         return masked(result, masking.current().values)
 
@@ -241,6 +272,8 @@ class Runner:
         self._timer = None
         now = monotonic()
         for execution in list(self._running.values()):
+            if execution.deadline == math.inf:
+                continue  # it waits for its worker
             if execution.deadline > now:
                 self._watch(execution.deadline)
                 break

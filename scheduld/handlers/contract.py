@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from scheduld.model import Isolation
+
+
+class Notes(Protocol):
+    """Takes what runs tell on their way; may be called from threads."""
+
+    def progress(self, run: Run, text: str) -> None:
+        """Take a JSON text in place of the last one."""
+
+    def log(self, run: Run, text: str, age_ms: float = 0.0) -> None:
+        """Take one more text, of so long ago."""
 
 
 @dataclass(slots=True)
@@ -31,6 +41,7 @@ class Run:
     schedule: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     _cancelled: bool = field(default=False, repr=False)
+    _notes: Notes | None = field(default=None, repr=False, compare=False)
 
     @property
     def cancelled(self) -> bool:
@@ -43,6 +54,29 @@ class Run:
     def cancel(self) -> None:
         """Ask the run to end."""
         self._cancelled = True
+
+    def progress(self, value: Any) -> None:
+        """Tell how far the run is: a JSON value of at most 4 KB, kept with the task.
+
+        The newest one counts, and is stored within a second. Raises TypeError for what is no
+        JSON, ValueError for what is too long.
+        """
+        from scheduld.notes import progress_text  # most runs tell nothing
+
+        text = progress_text(value)
+        if self._notes is not None:
+            self._notes.progress(self, text)
+
+    def log(self, text: str) -> None:
+        """Keep a line with the task, of which the last 200 are kept, or 16 KB.
+
+        A line of more than 2,000 characters is cut. Raises TypeError for what is no text.
+        """
+        from scheduld.notes import log_text
+
+        line = log_text(text)
+        if self._notes is not None:
+            self._notes.log(self, line)
 
 
 @dataclass(frozen=True, slots=True)

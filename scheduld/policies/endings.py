@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import traceback
 from dataclasses import dataclass
@@ -43,6 +44,13 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """The run failed, and its error is described already: `kind`, `message`, `traceback`."""
+
+    error: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class TimedOut:
     """The run took longer than run_timeout."""
 
@@ -64,7 +72,7 @@ class Unreadable:
     message: str
 
 
-Ending = Returned | Raised | TimedOut | GivenBack | Unreadable
+Ending = Returned | Raised | Failed | TimedOut | GivenBack | Unreadable
 
 
 def verdict(
@@ -74,12 +82,18 @@ def verdict(
     policy: RetryPolicy,
     now_ms: float,
     fraction: float,
+    output: str = "",
 ) -> Verdict:
-    """Decide what becomes of a task; `now_ms` is the server's now, `fraction` random in [0, 1)."""
+    """Decide what becomes of a task; `now_ms` is the server's now, `fraction` random in [0, 1).
+
+    `output` is the end of what the run wrote; it is kept with the error of a failed one.
+    """
 
     def failed(
         error: dict[str, Any], after_ms: int | None = None, *, final: bool = False
     ) -> Verdict:
+        if output:
+            error = {**error, "output": output}
         failures = claim.failed + 1
         if final or failures >= policy.attempts:
             return _verdict(claim, VerdictKind.DEAD, error)
@@ -93,14 +107,24 @@ def verdict(
             return done(claim, value)
         case Raised(error):
             return failed(error_dict(error))
+        case Failed(error):
+            return failed(error)
         case TimedOut(limit_ms):
             return failed(
-                _error("timeout", f"the run took longer than {format_ms(limit_ms)} (run_timeout)")
+                error_of("timeout", f"the run took longer than {format_ms(limit_ms)} (run_timeout)")
             )
         case GivenBack(delay_ms):
             return Verdict(claim.raw_id, claim.fence, VerdictKind.RELEASE, delay_ms=delay_ms)
         case Unreadable(kind, message):
-            return _verdict(claim, VerdictKind.DEAD, _error(kind, message), counted=False)
+            return _verdict(claim, VerdictKind.DEAD, error_of(kind, message), counted=False)
+
+
+def returned(value: Any) -> Returned:
+    """Take what a `def` handler returned; one that hides an `async def` has not run at all."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise TypeError("the handler returned a coroutine: declare it with async def")
+    return Returned(value)
 
 
 def done(claim: Claim, value: Any) -> Verdict:
@@ -126,18 +150,18 @@ def _chosen(
         match outcome:
             case Retry():
                 after = None if outcome.after is None else parse_duration_ms(outcome.after)
-                return failed(_error("retry", safe_text(outcome)), after)
+                return failed(error_of("retry", safe_text(outcome)), after)
             case Snooze():
                 at_ms = _snooze_ms(outcome.until, now_ms)
                 return Verdict(claim.raw_id, claim.fence, VerdictKind.SNOOZE, at_ms=at_ms)
             case Dead():
-                return failed(_error("dead", safe_text(outcome)), final=True)
+                return failed(error_of("dead", safe_text(outcome)), final=True)
     except WhenError as exc:
         hint = "; a reason goes as reason=..." if isinstance(outcome, Retry) else ""
-        return failed(_error("outcome", f"{type(outcome).__name__}: {exc.message}{hint}"))
+        return failed(error_of("outcome", f"{type(outcome).__name__}: {exc.message}{hint}"))
     except BaseException as exc:  # noqa: BLE001 - a value's own methods may raise anything
-        return failed(_error("outcome", f"{type(outcome).__name__}: {safe_text(exc)}"))
-    return failed(_error("outcome", f"unknown outcome {type(outcome).__name__}"))
+        return failed(error_of("outcome", f"{type(outcome).__name__}: {safe_text(exc)}"))
+    return failed(error_of("outcome", f"unknown outcome {type(outcome).__name__}"))
 
 
 def _snooze_ms(until: Any, now_ms: float) -> int:
@@ -174,7 +198,7 @@ def error_dict(error: BaseException) -> dict[str, Any]:
     if len(trace) > TRACEBACK_LIMIT:
         # The end names what happened, the beginning is the way there.
         trace = "...\n" + trace[-TRACEBACK_LIMIT:]
-    return {**_error(type(error).__name__, safe_text(error)), "traceback": trace or None}
+    return {**error_of(type(error).__name__, safe_text(error)), "traceback": trace or None}
 
 
 def safe_text(error: BaseException) -> str:
@@ -186,7 +210,8 @@ def safe_text(error: BaseException) -> str:
     return text[:ERROR_LIMIT]
 
 
-def _error(kind: str, message: str) -> dict[str, Any]:
+def error_of(kind: str, message: str) -> dict[str, Any]:
+    """Describe a failure within the limits."""
     return {"kind": kind[:200], "message": message[:ERROR_LIMIT]}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scheduld import notes
 from scheduld import payload as codec
 from scheduld.errors import InvalidInput
 from scheduld.model import State, Task
@@ -60,6 +61,8 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         finished_ms=(raw.died_ms if state is State.DEAD else raw.finished_ms) if ended else None,
         outcome=_text(fields, "outcome") or ("success" if state is State.DONE else None),
         result=_json(fields, "result"),
+        progress=_json(fields, "progress"),
+        log=_log(fields),
         successor=_successor(fields),
         error=_error(raw) or _json(fields, "error") or error,
     )
@@ -96,6 +99,11 @@ def _successor(fields: dict[str, bytes]) -> dict[str, Any] | None:
         return None
     payload, _ = _payload({"payload": fields.get("next_payload", b"{}")})
     return {"due_ms": due, "payload": payload}
+
+
+def _log(fields: dict[str, bytes]) -> list[dict[str, Any]] | None:
+    raw = fields.get("log")
+    return notes.lines(raw.decode(errors="replace")) if raw else None
 
 
 def _error(raw: RawTask) -> dict[str, Any] | None:

@@ -12,9 +12,10 @@ import pytest
 
 import scheduld
 from scheduld.model import TaskType, Verdict, VerdictKind
-from scheduld.store import calls, usercalls
+from scheduld.store import calls, notecalls, usercalls
 from scheduld.store.calls import Caller, ClaimRequest, NewTask
 from scheduld.store.keys import Keys
+from scheduld.store.notecalls import Note
 from scheduld.store.scripts import load, read_lua, script_names
 from scheduld.store.usercalls import Edit
 
@@ -26,7 +27,7 @@ SCRIPTS = script_names()
 INCLUDES = sorted(path.stem for path in (PACKAGE / "store/lua/include").glob("*.lua"))
 ALLOW_OOM = {
     *("claim", "finish", "start", "renew", "recover", "cancel", "prune", "audit"),
-    *("pause", "resume", "run_now", "purge"),
+    *("pause", "resume", "run_now", "purge", "note"),
 }
 NO_WRITES = {"read", "fields", "walk"}
 # Which typed functions are not in `calls`.
@@ -40,12 +41,14 @@ USED = re.compile(r"\b(KEYS|ARGV)\[([^\]]+)\]")
 REST = {
     *(
         (name, "KEYS", "6 + index")
-        for name in ("add", "audit", "fields", "read", "renew", "requeue", "start")
+        for name in ("add", "audit", "fields", "note", "read", "renew", "requeue", "start")
     ),
     *(("add", "ARGV", f"from + {number}") for number in range(1, 6)),
     ("audit", "ARGV", "8 + index"),
     ("requeue", "ARGV", "8 + index"),
     ("read", "ARGV", "7 + index"),
+    ("note", "ARGV", "at"),
+    *(("note", "ARGV", f"at + {number}") for number in range(1, 5)),
     *((name, "ARGV", f"{at} + index * 2") for name in ("renew", "start") for at in (7, 8)),
 }
 SETTLE_REST = {
@@ -54,6 +57,7 @@ SETTLE_REST = {
     ("ARGV", "at"),
     *(("ARGV", f"at + {number}") for number in range(1, 7)),
 }
+LOG_REST = {("ARGV", "place + offset")}
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,7 @@ def a_call(name: str) -> Call[Any]:
         "edit": usercalls.edit(caller, job, b"x", Edit("T")),
         "fields": usercalls.fields(caller, job, [b"x"], "error"),
         "finish": calls.finish(caller, job, ends),
+        "note": notecalls.note(caller, job, [Note(b"x", 7, "1", 0, ["{}"])]),
         "pause": usercalls.pause(caller, job, reason="", who=""),
         "prune": calls.prune(caller, job, kind, limit=1),
         "purge": usercalls.purge(caller, job, state="done", before_ms=None, offset=0, limit=1),
@@ -188,13 +193,14 @@ def test_includes_use_no_numbers(name: str) -> None:
     if name == "type":
         assert used == {(kind, str(number)) for kind in ("KEYS", "ARGV") for number in range(1, 7)}
     else:
-        assert used == (SETTLE_REST if name == "settle_plain" else set())
+        assert used == {"settle_plain": SETTLE_REST, "log": LOG_REST}.get(name, set())
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_caller_passes_what_the_header_declares(name: str) -> None:
     """The typed function of the script's name fills the declared places, in their order."""
-    assert callable(getattr(usercalls if name in USERS else calls, name))
+    home = notecalls if name == "note" else usercalls if name in USERS else calls
+    assert callable(getattr(home, name))
     call, script = a_call(name), load(name)
     assert call.script is script
     rest = re.search(r"^-- KEYS\[\d+\.\.\]", script.source.decode(), re.MULTILINE)
@@ -221,6 +227,7 @@ def test_the_caller_passes_what_the_header_declares(name: str) -> None:
         "audit": 1,
         "read": 1,
         "requeue": 1,
+        "note": 6,
     }
     assert tail == int(counted) * sizes.get(name, 0) + int(named.get("plain_count", 0))
     assert bool(rest) == (tail > 0 or name == "fields"), (

@@ -1,0 +1,291 @@
+"""Handler calls in processes of their own: a crash, a hog or an endless loop ends one run only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from scheduld.clock import monotonic
+from scheduld.duration import format_ms
+from scheduld.engine.isolation import Execution, Stop
+from scheduld.engine.workers import Death, WorkerProcess
+from scheduld.names import printable
+from scheduld.notes import LINE_LIMIT, PROGRESS_LIMIT
+from scheduld.policies.endings import Ending, Failed, GivenBack, error_of
+from scheduld.worker import ends
+from scheduld.worker.channel import EXIT_CUT_OFF
+from scheduld.worker.frames import BadFrame, framed, pack
+from scheduld.worker.options import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scheduld.engine.duty import Duty
+    from scheduld.handlers.contract import Notes
+
+log = structlog.get_logger("scheduld.run")
+_stdlib_log = logging.getLogger("scheduld.run")
+GRACE_S = 2.0
+"""Between SIGTERM and SIGKILL when a run is to stop ..."""
+STOP_GRACE_S = 0.5
+"""... and when the daemon is: its shutdown_grace has passed already."""
+IDLE_S = 300.0
+"""A worker that has had nothing to do for so long is ended."""
+START_S = 60.0
+"""A worker must have imported its handler within this time."""
+_RETIRE_S = 2.0
+_CLOSE_S = 1.0
+
+
+class _Worker:
+    """A worker process, and what it is doing."""
+
+    __slots__ = ("ending", "execution", "idle_since", "is_ready", "process", "runs", "timer")
+
+    def __init__(self, process: WorkerProcess) -> None:
+        self.process = process
+        self.execution: Execution | None = None
+        self.ending: Ending | None = None
+        self.is_ready = False
+        self.runs = 0
+        self.idle_since = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Processes:
+    """Calls in worker processes, one at a time in each; started when needed, then kept.
+
+    `began(execution)` is called when a call had to wait for its worker's start and begins now.
+    """
+
+    def __init__(
+        self,
+        duty: Duty,
+        ended: Callable[[Execution, Ending], None],
+        began: Callable[[Execution], None],
+        notes: Notes | None,
+    ) -> None:
+        self._duty = duty
+        self._ended = ended
+        self._began = began
+        self._notes = notes
+        self._hello = _hello(duty)
+        self._workers: dict[WorkerProcess, _Worker] = {}
+        self._at: dict[Execution, _Worker] = {}
+        self._idle: list[_Worker] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    def begin(self, execution: Execution) -> None:
+        """Begin in an idle worker, or a new one; raises OSError if none can be started."""
+        call = _call(execution)
+        while self._idle:
+            worker = self._idle.pop()
+            worker.process.output.forget()
+            try:
+                worker.process.send(call)
+                break
+            except OSError:
+                # It has died while it was idle: no run is to blame.
+                worker.process.kill()
+        else:
+            worker = self._start(call)
+        worker.execution = execution
+        self._at[execution] = worker
+        if worker.is_ready:
+            execution.has_begun = True
+        else:
+            # Its time counts from when the handler is imported.
+            execution.deadline = math.inf
+
+    def interrupt(self, execution: Execution) -> None:
+        """SIGTERM, and SIGKILL after a grace; at once if the handler was not called yet."""
+        worker = self._at.get(execution)
+        if worker is None:
+            return
+        if not execution.has_begun:
+            worker.process.kill()
+        else:
+            stopping = execution.stopped is Stop.STOPPING
+            worker.process.ask_to_stop(STOP_GRACE_S if stopping else GRACE_S)
+
+    def close(self) -> None:
+        """End all workers, and wait for that: those that are idle by themselves, if they do."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        processes = list(self._workers)
+        for process in processes:
+            if self._workers[process].execution is None:
+                process.retire(_CLOSE_S)
+            else:
+                process.kill()
+        deadline = monotonic() + _CLOSE_S
+        for process in processes:
+            process.wait(max(deadline - monotonic(), 0.01))
+
+    # --- workers
+
+    def _start(self, call: bytes) -> _Worker:
+        process = WorkerProcess(self._duty.name, on_message=self._told, on_end=self._died)
+        worker = _Worker(process)
+        self._workers[process] = worker
+        worker.timer = asyncio.get_running_loop().call_later(START_S, self._start_late, worker)
+        with suppress(OSError):  # dead at once: its end will tell
+            process.send(self._hello)
+            process.send(call)
+        return worker
+
+    def _start_late(self, worker: _Worker) -> None:
+        worker.process.kill(f"had not imported the handler after {START_S:g} s, and was killed")
+
+    def _rest(self, worker: _Worker) -> None:
+        """Keep a worker for the next run, unless it has had its time."""
+        worker.execution = None
+        worker.runs += 1
+        if worker.runs >= self._duty.kind.recycle_after:
+            worker.process.retire(_RETIRE_S)
+            return
+        worker.idle_since = monotonic()
+        self._idle.append(worker)
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(IDLE_S / 2, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        before = monotonic() - IDLE_S
+        for worker in [worker for worker in self._idle if worker.idle_since < before]:
+            self._idle.remove(worker)
+            worker.process.retire(_RETIRE_S)
+        if self._idle:
+            self._sweeper = asyncio.get_running_loop().call_later(IDLE_S / 2, self._sweep)
+
+    # --- what workers tell
+
+    def _told(self, process: WorkerProcess, message: dict[str, Any]) -> None:
+        worker = self._workers[process]
+        if "end" in message:
+            self._told_end(worker, message)
+        elif "notes" in message:
+            self._told_notes(worker.execution, message["notes"])
+        elif "ready" in message:
+            self._told_ready(worker)
+        elif "unusable" in message:
+            text = str(message["unusable"])
+            worker.ending = Failed(error_of("handler", f"the worker cannot use it: {text}"))
+        else:
+            raise BadFrame("a message of an unknown kind")
+
+    def _told_ready(self, worker: _Worker) -> None:
+        worker.is_ready = True
+        if worker.timer is not None:
+            worker.timer.cancel()
+        execution = worker.execution
+        if execution is not None and execution.stopped is None:
+            execution.has_begun = True
+            self._began(execution)
+
+    def _told_end(self, worker: _Worker, message: dict[str, Any]) -> None:
+        execution = worker.execution
+        if execution is None or worker.ending is not None:
+            raise BadFrame("an end of no run")
+        ending = ends.read(message)
+        if execution.stopped is not None:
+            # Its group was asked to end: only when that is gone the run is over.
+            worker.ending = ending
+            worker.process.kill()
+            return
+        if message.get("spent"):
+            worker.runs = self._duty.kind.recycle_after
+        self._rest(worker)
+        self._over(worker, execution, ending)
+
+    def _told_notes(self, execution: Execution | None, told: Any) -> None:
+        if execution is None or execution.run is None or self._notes is None:
+            return
+        try:
+            if (text := told["progress"]) is not None:
+                self._notes.progress(execution.run, str(text)[:PROGRESS_LIMIT])
+            for age_ms, text in told["log"]:
+                self._notes.log(execution.run, str(text)[: LINE_LIMIT + 3], float(age_ms))
+        except (KeyError, TypeError, ValueError):
+            raise BadFrame("notes that cannot be read") from None
+
+    def _died(self, process: WorkerProcess, death: Death) -> None:
+        worker = self._workers.pop(process)
+        if worker.timer is not None:
+            worker.timer.cancel()
+        with suppress(ValueError):
+            self._idle.remove(worker)
+        execution = worker.execution
+        if execution is not None:
+            self._over(worker, execution, worker.ending or self._meaning(execution, death))
+
+    def _meaning(self, execution: Execution, death: Death) -> Ending:
+        if execution.stopped is not None:
+            return GivenBack()
+        return Failed(_error(death, self._duty.kind.max_cpu_ms, has_begun=execution.has_begun))
+
+    def _over(self, worker: _Worker, execution: Execution, ending: Ending) -> None:
+        self._at.pop(execution, None)
+        execution.output = worker.process.output.take()
+        if execution.output and _stdlib_log.isEnabledFor(logging.DEBUG):
+            task = f"{execution.claim.type}/{printable(execution.claim.id)}"
+            log.debug("output of a run", task=task, output=execution.output)
+        self._ended(execution, ending)
+
+
+def _hello(duty: Duty) -> bytes:
+    kind = duty.kind
+    return pack(
+        {
+            "path": sys.path,
+            "type": kind.name,
+            "handler": kind.handler,
+            "options": plain(kind.options),
+            "limits": {
+                "max_memory": kind.max_memory,
+                "max_cpu_ms": kind.max_cpu_ms,
+                "max_files": kind.max_files,
+            },
+        }
+    )
+
+
+def _call(execution: Execution) -> bytes:
+    claim = execution.claim
+    # The payload as it is stored: it was read, and found to be JSON.
+    call = b'{"call":"handler","payload":' + (claim.payload or b"{}")
+    if execution.run is not None:
+        told = {
+            "id": claim.id,
+            "attempt": claim.attempt,
+            "fence": claim.fence,
+            "due_ms": claim.due_ms,
+        }
+        call += b',"run":' + json.dumps(told).encode()
+    return framed(call + b"}")
+
+
+def _error(death: Death, max_cpu_ms: int | None, *, has_begun: bool) -> dict[str, Any]:
+    if death.signal == signal.SIGXCPU and max_cpu_ms is not None and not death.why:
+        limit = format_ms(max_cpu_ms)
+        return error_of("cpu_limit", f"the run took more than {limit} of processor time (max_cpu)")
+    words = f"the worker process {death.words}"
+    if death.why:
+        kind = "worker"
+    elif death.signal is not None:
+        kind = "killed"
+        if death.signal == signal.SIGKILL:
+            words += ": by the kernel for want of memory, or by somebody"
+    else:
+        kind = "exit"
+        if death.code == EXIT_CUT_OFF:
+            words += ": its handler closed the socket to the daemon"
+    return error_of(kind, words if has_begun else f"{words}, before it could call the handler")

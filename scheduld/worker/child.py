@@ -1,0 +1,165 @@
+"""Runs a type's handler, one call at a time, for a daemon at the other end of a socket.
+
+First message of the daemon: the handler's name, its options, the limits of a run. Then calls,
+each answered by one end; what the handler says on the way comes in between. SIGTERM asks the
+run to stop, as a cancellation does inline.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from scheduld.errors import InvalidInput
+from scheduld.handlers.contract import Handler, Run
+from scheduld.model import TaskType, instant
+from scheduld.policies.endings import Ending, Failed, Raised, error_of, returned
+from scheduld.worker import ends, limits
+from scheduld.worker.channel import Channel
+from scheduld.worker.notes import SentNotes
+from scheduld.worker.options import restored
+
+if TYPE_CHECKING:
+    import asyncio
+
+GROWTH = 256 * 1024 * 1024
+"""A worker that has so many bytes more than after its first run is replaced by a new one."""
+
+
+def serve(fd: int) -> int:
+    """Serve the daemon at the other end of a socket until it closes it; returns the exit code."""
+    channel = Channel(fd)
+    hello = channel.receive()
+    if hello is None:
+        return 0
+    limits.no_core_dumps()
+    sys.path[:] = hello["path"]
+    # Each line is seen at once: what crashes does not flush.
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    # The registry of the daemon has checked all this; the module may have changed since.
+    from scheduld.registry import resolve
+
+    kind = TaskType(
+        name=hello["type"],
+        handler=hello["handler"],
+        isolation="process",
+        options=restored(hello["options"]),
+    )
+    try:
+        handler = resolve(kind)
+    except InvalidInput as error:
+        channel.send(json.dumps({"unusable": error.message}).encode())
+        return 1
+    channel.send(b'{"ready":1}')
+    _Server(channel, kind.name, handler, hello["limits"]).serve()
+    return 0
+
+
+class _Server:
+    def __init__(
+        self, channel: Channel, type_name: str, handler: Handler, run_limits: limits.Limits
+    ) -> None:
+        self._channel = channel
+        self._type = type_name
+        self._handler = handler
+        self._limits = run_limits
+        self._notes = SentNotes(channel)
+        self._pid = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._is_running = False
+        self._most = 0
+        self._is_spent = False
+
+    def serve(self) -> None:
+        """Answer calls until the daemon closes the socket."""
+        while (message := self._channel.receive()) is not None:
+            # Again for each run: the last one may have set its own.
+            signal.signal(signal.SIGTERM, self._on_term)
+            if message["call"] == "handler":
+                ending = self._handle(message)
+            else:
+                ending = Failed(error_of("protocol", f"unknown call {message['call']}"))
+            self._flush()
+            self._notes.run = None
+            self._notes.flush()
+            self._channel.send(ends.write(ending, is_spent=self._is_spent or self._has_grown()))
+
+    def _handle(self, message: dict[str, Any]) -> Ending:
+        arguments: tuple[Any, ...] = (message["payload"],)
+        if self._handler.takes_run:
+            run = self._notes.run = self._made_run(message["run"])
+            arguments = (*arguments, run)
+        self._is_running = True
+        ending: Ending
+        try:
+            with limits.limited(self._limits):
+                ending = self._call(arguments)
+        except BaseException as error:  # noqa: BLE001 - SystemExit ends a run, not the worker
+            # What could not be allocated may be missing anywhere.
+            self._is_spent = self._is_spent or isinstance(error, MemoryError)
+            ending = Raised(error)
+        self._is_running = False
+        self._leave_if_forked(ending)
+        return ending
+
+    def _made_run(self, told: dict[str, Any]) -> Run:
+        return Run(
+            type=self._type,
+            id=told["id"],
+            attempt=told["attempt"],
+            fence=told["fence"],
+            due=instant(told["due_ms"]),
+            options=self._handler.options,
+            _notes=self._notes,
+        )
+
+    def _call(self, arguments: tuple[Any, ...]) -> Ending:
+        if self._handler.is_async:
+            return returned(self._await(arguments))
+        return returned(self._handler.call(*arguments))
+
+    def _await(self, arguments: tuple[Any, ...]) -> Any:
+        import asyncio  # a third of the start, and only async handlers need it
+
+        if self._loop is None:
+            # One for all runs, so that connections outlive a run, as they do inline.
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+        self._task = self._loop.create_task(self._handler.call(*arguments))
+        try:
+            return self._loop.run_until_complete(self._task)
+        finally:
+            if not self._task.done():
+                # SystemExit in another task came out of the loop: it is not to be used again.
+                self._is_spent = True
+            self._task = None
+
+    def _on_term(self, *_: object) -> None:
+        if self._notes.run is not None:
+            self._notes.run.cancel()
+        if self._is_running and self._task is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def _leave_if_forked(self, ending: Ending) -> None:
+        """End a copy of this process, made by the handler, that has come back from it."""
+        if os.getpid() != self._pid:
+            self._flush()
+            is_exit = isinstance(ending, Raised) and isinstance(ending.error, SystemExit)
+            code = ending.error.code if is_exit else 0  # type: ignore[union-attr]
+            os._exit(code if isinstance(code, int) else 1)
+
+    def _flush(self) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # closed, or replaced by anything
+                stream.flush()
+
+    def _has_grown(self) -> bool:
+        if not self._most:
+            self._most = limits.resident() + GROWTH
+        return limits.peak() > self._most and limits.resident() > self._most
