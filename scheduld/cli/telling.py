@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from scheduld.duration import in_words
-from scheduld.model import State
+from scheduld.model import State, iso
 from scheduld.names import printable
 from scheduld.when import describe
 
@@ -25,7 +25,9 @@ def story(task: Task, zone: str | None, now_ms: int) -> list[str]:
     width = max((len(label) for label, _ in facts), default=0)
     lines = [f"{task.ref} {_headline(task, now_ms)}"]
     lines += [f"  {label:{width}}  {text}" for label, text in facts]
-    lines += [f"    | {line}" for line in _traceback(task)]
+    lines += [f"    | {line}" for line in _error_lines(task, "traceback")]
+    lines += [f"    > {line}" for line in _error_lines(task, "output")]
+    lines += [f"    . {line}" for line in _log(task)]
     return [printable(line) for line in lines]
 
 
@@ -98,10 +100,19 @@ def error_text(task: Task) -> str:
     return ": ".join(str(part) for part in parts if part)
 
 
-def _traceback(task: Task) -> list[str]:
+def _error_lines(task: Task, member: str) -> list[str]:
     error: object = task.error
-    text = error.get("traceback") if isinstance(error, dict) else None
+    text = error.get(member) if isinstance(error, dict) else None
     return text.rstrip("\n").split("\n") if isinstance(text, str) else []
+
+
+def _log(task: Task) -> Iterator[str]:
+    """Tell the lines of the log with their times; foreign writers may have left anything there."""
+    for line in task.log or []:
+        at_ms = line["at_ms"]
+        at = iso(at_ms) if isinstance(at_ms, int) else ""
+        for part in str(line["text"]).split("\n"):
+            yield f"{at}  {part}"
 
 
 def _what(task: Task, now_ms: int) -> str:

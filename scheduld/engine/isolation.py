@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scheduld.names import printable
 from scheduld.policies.endings import Ending, GivenBack, Raised, Returned, returned
 
 if TYPE_CHECKING:
@@ -180,3 +181,8 @@ class Threads:
         while self._over:
             execution, ending = self._over.popleft()
             self._ended(execution, ending)
+
+
+def task_ref(claim: Claim) -> str:
+    """Name the task of a claim, for the log."""
+    return f"{claim.type}/{printable(claim.id)}"

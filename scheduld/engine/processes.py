@@ -15,9 +15,8 @@ import structlog
 
 from scheduld.clock import monotonic
 from scheduld.duration import format_ms
-from scheduld.engine.isolation import Execution, Stop
+from scheduld.engine.isolation import Execution, Stop, task_ref
 from scheduld.engine.workers import Death, WorkerProcess
-from scheduld.names import printable
 from scheduld.notes import LINE_LIMIT, PROGRESS_LIMIT
 from scheduld.policies.endings import Ending, Failed, GivenBack, error_of
 from scheduld.worker import ends
@@ -176,6 +175,8 @@ class Processes:
             self._told_notes(worker.execution, message["notes"])
         elif "ready" in message:
             self._told_ready(worker)
+        elif "record" in message:
+            self._told_record(worker.execution, message["record"])
         elif "unusable" in message:
             text = str(message["unusable"])
             worker.ending = Failed(error_of("handler", f"the worker cannot use it: {text}"))
@@ -217,6 +218,17 @@ class Processes:
         except (KeyError, TypeError, ValueError):
             raise BadFrame("notes that cannot be read") from None
 
+    def _told_record(self, execution: Execution | None, told: Any) -> None:
+        try:
+            name, level, text = told
+            task = None if execution is None else task_ref(execution.claim)
+            # Levels between the usual ones are the user's own: structlog knows none.
+            rounded = min(max(int(level) // 10, 1), 5) * 10
+            logger = structlog.get_logger(str(name))
+            logger.log(rounded, str(text), type=self._duty.name, task=task)
+        except (TypeError, ValueError, OverflowError):
+            raise BadFrame("a log record that cannot be read") from None
+
     def _died(self, process: WorkerProcess, death: Death) -> None:
         worker = self._workers.pop(process)
         if worker.timer is not None:
@@ -236,7 +248,7 @@ class Processes:
         self._at.pop(execution, None)
         execution.output = worker.process.output.take()
         if execution.output and _stdlib_log.isEnabledFor(logging.DEBUG):
-            task = f"{execution.claim.type}/{printable(execution.claim.id)}"
+            task = task_ref(execution.claim)
             log.debug("output of a run", task=task, output=execution.output)
         self._ended(execution, ending)
 
@@ -246,6 +258,7 @@ def _hello(duty: Duty) -> bytes:
     return pack(
         {
             "path": sys.path,
+            "level": logging.getLogger().getEffectiveLevel(),
             "type": kind.name,
             "handler": kind.handler,
             "options": plain(kind.options),
@@ -285,7 +298,7 @@ def _error(death: Death, max_cpu_ms: int | None, *, has_begun: bool) -> dict[str
         if death.signal == signal.SIGKILL:
             words += ": by the kernel for want of memory, or by somebody"
     else:
-        kind = "exit"
+        kind = "worker" if death.code is None else "exit"
         if death.code == EXIT_CUT_OFF:
             words += ": its handler closed the socket to the daemon"
     return error_of(kind, words if has_begun else f"{words}, before it could call the handler")

@@ -12,13 +12,13 @@ import structlog
 
 from scheduld import payload as codec
 from scheduld.clock import monotonic
-from scheduld.engine.isolation import Execution, Inline, Isolation, Stop, Threads
+from scheduld.engine.isolation import Execution, Inline, Isolation, Stop, Threads, task_ref
 from scheduld.engine.processes import GRACE_S, Processes
 from scheduld.engine.times import Times
 from scheduld.errors import InvalidInput
 from scheduld.handlers.contract import Run
 from scheduld.model import Claim, Verdict, VerdictKind, instant, iso
-from scheduld.names import id_fault, printable
+from scheduld.names import id_fault
 from scheduld.observe import masking
 from scheduld.outcomes import Outcome
 from scheduld.policies.endings import (
@@ -101,7 +101,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - such as no more threads; never a stuck task
             log.error(
                 "a run could not be made",
-                task=_ref(claim),
+                task=task_ref(claim),
                 attempt=claim.attempt,
                 error=repr(error),
             )
@@ -237,7 +237,7 @@ class Runner:
         try:
             result = self._verdict(claim, ending, output)
         except Exception as error:  # noqa: BLE001 - a run without a verdict would never end
-            log.error("the end of a run could not be read", task=_ref(claim), error=repr(error))
+            log.error("the end of a run could not be read", task=task_ref(claim), error=repr(error))
             result = self._verdict(claim, Raised(error))
         if result.kind is not VerdictKind.DONE or _stdlib_log.isEnabledFor(logging.DEBUG):
             _tell(claim, result, {} if began is None else self._measured(claim, began))
@@ -284,7 +284,7 @@ class Runner:
         if is_here or execution in self._replaced:
             log.warning(
                 "run goes on although it was asked to stop",
-                task=_ref(execution.claim),
+                task=task_ref(execution.claim),
                 attempt=execution.claim.attempt,
                 why=str(execution.stopped),
                 hint="its slot and its lease stay taken until it returns",
@@ -298,7 +298,7 @@ def _check_id(text: str) -> None:
 
 
 def _tell(claim: Claim, result: Verdict, measured: Mapping[str, float]) -> None:
-    about = {"task": _ref(claim), "attempt": claim.attempt, **measured}
+    about = {"task": task_ref(claim), "attempt": claim.attempt, **measured}
     if result.kind is VerdictKind.RETRY:
         wait_ms = result.delay_ms
         log.warning(
@@ -310,7 +310,3 @@ def _tell(claim: Claim, result: Verdict, measured: Mapping[str, float]) -> None:
         log.info("task is snoozed", **about, until=iso(result.at_ms))
     else:
         log.debug("run ended", **about, verdict=result.kind.value)
-
-
-def _ref(claim: Claim) -> str:
-    return f"{claim.type}/{printable(claim.id)}"

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from scheduld.engine.output import Output
 from scheduld.worker.frames import MOST_UP, BadFrame, Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+log = structlog.get_logger("scheduld.run")
 _START = Path(__file__).parents[1] / "worker" / "__main__.py"
 _TERM, _KILL = b"T", b"K"
 _CHUNK = 64 * 1024
@@ -200,6 +203,10 @@ class WorkerProcess:
         except BadFrame as error:
             self._forget_socket()
             self.kill(f"sent {error}, and was killed")
+        except Exception as error:  # noqa: BLE001 - a run without an end would never end
+            log.error("a worker's message could not be read", error=repr(error))
+            self._forget_socket()
+            self.kill("sent what could not be read, and was killed")
 
     def _cut_off(self) -> None:
         """The worker is dead, as its keeper will tell, or its handler has closed the socket."""

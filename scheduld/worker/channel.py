@@ -54,9 +54,9 @@ class Channel:
         with self._lock:
             self._write(make())
 
-    def send_if_free(self, make: Callable[[], bytes]) -> bool:
-        """Send what `make` returns, unless a message is on its way already; tells whether."""
-        if not self._lock.acquire(blocking=False):
+    def send_if_free(self, make: Callable[[], bytes], *, wait_s: float = 0.0) -> bool:
+        """Send what `make` returns, unless another message is on its way for so long; tells it."""
+        if not self._lock.acquire(timeout=wait_s):
             return False
         try:
             self._write(make())

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from scheduld.errors import InvalidInput
 from scheduld.handlers.contract import Handler, Run
 from scheduld.model import TaskType, instant
-from scheduld.policies.endings import Ending, Failed, Raised, error_of, returned
-from scheduld.worker import ends, limits
+from scheduld.policies.endings import Ending, Failed, Raised, error_dict, error_of, returned
+from scheduld.worker import ends, limits, records
 from scheduld.worker.channel import Channel
 from scheduld.worker.notes import SentNotes
 from scheduld.worker.options import restored
@@ -41,6 +41,7 @@ def serve(fd: int) -> int:
     # Each line is seen at once: what crashes does not flush.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    records.configure(channel, hello["level"])
     # The registry of the daemon has checked all this; the module may have changed since.
     from scheduld.registry import resolve
 
@@ -55,6 +56,7 @@ def serve(fd: int) -> int:
     except InvalidInput as error:
         channel.send(json.dumps({"unusable": error.message}).encode())
         return 1
+    records.configure_structlog()
     channel.send(b'{"ready":1}')
     _Server(channel, kind.name, handler, hello["limits"]).serve()
     return 0
@@ -101,12 +103,20 @@ class _Server:
             with limits.limited(self._limits):
                 ending = self._call(arguments)
         except BaseException as error:  # noqa: BLE001 - SystemExit ends a run, not the worker
-            # What could not be allocated may be missing anywhere.
-            self._is_spent = self._is_spent or isinstance(error, MemoryError)
             ending = Raised(error)
         self._is_running = False
+        if isinstance(ending, Raised) and isinstance(ending.error, MemoryError):
+            # What could not be allocated may be missing anywhere.
+            self._is_spent = True
+            ending = self._out_of_memory(ending.error)
         self._leave_if_forked(ending)
         return ending
+
+    def _out_of_memory(self, error: MemoryError) -> Ending:
+        described = error_dict(error)
+        if not described["message"] and (limit := self._limits["max_memory"]) is not None:
+            described["message"] = f"the run needed more than {limit >> 20} MB (max_memory)"
+        return Failed(described)
 
     def _made_run(self, told: dict[str, Any]) -> Run:
         return Run(

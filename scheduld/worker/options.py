@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any
 
@@ -36,5 +37,6 @@ def _restored(table: dict[str, Any]) -> Any:
     if len(table) == 1:
         ((key, value),) = table.items()
         if key in _TIMES:
-            return _TIMES[key](value)
+            with suppress(TypeError, ValueError):  # a table of the user's own
+                return _TIMES[key](value)
     return table

@@ -13,6 +13,7 @@ from scheduld.model import Keep, TaskType
 from scheduld.store import calls, usercalls
 from scheduld.store.answers import Decision, Renewed, Started
 from scheduld.store.calls import Call, ClaimRequest, NewTask
+from scheduld.store.notecalls import Note, note
 from scheduld.store.scripts import script_names
 from scheduld.store.usercalls import Edit
 from tests.support.servers import start_server
@@ -73,6 +74,7 @@ class Busy:
             "fields": usercalls.fields(caller, keys, [b"run"], "payload"),
             "finish": calls.finish(caller, keys, [verdict(self.run)]),
             "pause": usercalls.pause(caller, keys, reason="", who="ana"),
+            "note": note(caller, keys, [Note(b"run", self.run.fence, "1", 0, ["{}"])]),
             "prune": calls.prune(caller, keys, kind, limit=10),
             "purge": usercalls.purge(caller, keys, state="done", before_ms=None, offset=0, limit=9),
             "read": usercalls.read(caller, keys, [b"run"]),
