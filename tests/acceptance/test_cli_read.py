@@ -21,7 +21,7 @@ FIELDS = [
     *("type", "id", "state", "due", "due_ms", "added_ms", "payload", "attempt", "failed"),
     *("releases", "interruptions", "fence", "revision", "every", "until", "max_runs"),
     *("timezone", "schedule", "tick_ms", "owner", "started_ms", "finished_ms", "outcome"),
-    *("result", "progress", "successor", "error"),
+    *("result", "progress", "log", "successor", "error"),
 ]
 
 
