@@ -291,7 +291,7 @@ def _error(death: Death, max_cpu_ms: int | None, *, has_begun: bool) -> dict[str
         limit = format_ms(max_cpu_ms)
         return error_of("cpu_limit", f"the run took more than {limit} of processor time (max_cpu)")
     words = f"the worker process {death.words}"
-    if death.why:
+    if death.why or death.code == EXIT_CUT_OFF:
         kind = "worker"
     elif death.signal is not None:
         kind = "killed"
@@ -299,6 +299,4 @@ def _error(death: Death, max_cpu_ms: int | None, *, has_begun: bool) -> dict[str
             words += ": by the kernel for want of memory, or by somebody"
     else:
         kind = "worker" if death.code is None else "exit"
-        if death.code == EXIT_CUT_OFF:
-            words += ": its handler closed the socket to the daemon"
     return error_of(kind, words if has_begun else f"{words}, before it could call the handler")

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from scheduld.engine.output import Output
+from scheduld.worker.channel import EXIT_CUT_OFF
 from scheduld.worker.frames import MOST_UP, BadFrame, Frames
+from scheduld.worker.keeper import KILL, TERM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 log = structlog.get_logger("scheduld.run")
 _START = Path(__file__).parents[1] / "worker" / "__main__.py"
-_TERM, _KILL = b"T", b"K"
+_CUT_OFF = "lost its socket to the daemon, and was ended: a handler must not close it"
 _CHUNK = 64 * 1024
 _STATUS_S = 0.3
 """A worker that dies closes its socket a little before its keeper tells how it died."""
@@ -44,8 +46,8 @@ class Death:
     @property
     def words(self) -> str:
         """Say it in words, after 'the worker process ...'."""
-        if self.why:
-            return self.why
+        if self.why or self.code == EXIT_CUT_OFF:
+            return self.why or _CUT_OFF
         if self.signal is not None:
             return f"was killed by {_signal_name(self.signal)}"
         if self.code is not None:
@@ -133,13 +135,13 @@ class WorkerProcess:
 
     def ask_to_stop(self, grace_s: float) -> None:
         """SIGTERM to the group, and `kill` after the grace."""
-        self._order(_TERM)
+        self._order(TERM)
         self._timers.append(self._loop.call_later(grace_s, self.kill))
 
     def kill(self, why: str = "") -> None:
         """End the worker, its group and what has left that; `on_end` tells when it is done."""
         self._why = self._why or why
-        self._order(_KILL)
+        self._order(KILL)
         self._timers.append(self._loop.call_later(_DEATH_S, self._kill_keeper))
 
     def retire(self, grace_s: float) -> None:
@@ -151,7 +153,7 @@ class WorkerProcess:
     def wait(self, seconds: float) -> None:
         """Wait for its end, blocking, and bury it: by itself, then by force."""
         if not self._hears_end(seconds):
-            self._order(_KILL)
+            self._order(KILL)
             if not self._hears_end(_CLOSE_S):
                 self._kill_keeper()
         if not self.is_over:
@@ -211,8 +213,7 @@ class WorkerProcess:
     def _cut_off(self) -> None:
         """The worker is dead, as its keeper will tell, or its handler has closed the socket."""
         self._forget_socket()
-        why = "lost its socket to the daemon, and was killed: a handler must not close it"
-        self._timers.append(self._loop.call_later(_STATUS_S, self.kill, why))
+        self._timers.append(self._loop.call_later(_STATUS_S, self.kill, _CUT_OFF))
 
     def _writable(self) -> None:
         try:

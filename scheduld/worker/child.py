@@ -83,14 +83,18 @@ class _Server:
         while (message := self._channel.receive()) is not None:
             # Again for each run: the last one may have set its own.
             signal.signal(signal.SIGTERM, self._on_term)
-            if message["call"] == "handler":
-                ending = self._handle(message)
-            else:
-                ending = Failed(error_of("protocol", f"unknown call {message['call']}"))
+            answer = self._answer(message)
             self._flush()
             self._notes.run = None
             self._notes.flush()
-            self._channel.send(ends.write(ending, is_spent=self._is_spent or self._has_grown()))
+            is_spent = self._is_spent or self._has_grown()
+            self._channel.send(ends.message(answer, is_spent=is_spent))
+
+    def _answer(self, message: dict[str, Any]) -> bytes:
+        """Carry a call out; nothing of it stays: not the result, nor what an error leads to."""
+        if message["call"] == "handler":
+            return ends.write(self._handle(message))
+        return ends.write(Failed(error_of("protocol", f"unknown call {message['call']}")))
 
     def _handle(self, message: dict[str, Any]) -> Ending:
         arguments: tuple[Any, ...] = (message["payload"],)

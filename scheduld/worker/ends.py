@@ -33,10 +33,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def write(ending: Ending, *, is_spent: bool) -> bytes:
-    """Write how a call ended as JSON; `is_spent`: the worker should make room for a new one."""
-    head = f'{{"end":1,"spent": {json.dumps(is_spent)},'
-    return (head + _members(ending)).encode()
+def write(ending: Ending) -> bytes:
+    """Write how a call ended: members of a JSON object."""
+    return _members(ending).encode()
+
+
+def message(members: bytes, *, is_spent: bool) -> bytes:
+    """Make a message of what was written; `is_spent`: the worker is to be replaced."""
+    return b'{"end":1,"spent":%b,%b}' % (b"true" if is_spent else b"false", members)
 
 
 def read(message: dict[str, Any]) -> Ending:
@@ -56,11 +60,11 @@ def _members(ending: Ending) -> str:
         case Returned(Outcome() as outcome) | Raised(Outcome() as outcome):
             return _outcome_members(outcome)
         case Returned(value):
-            return f'"value": {"null" if value is None else result_text(value)}}}'
+            return f'"value": {"null" if value is None else result_text(value)}'
         case Raised(error):
-            return f'"error": {json.dumps(error_dict(error))}}}'
+            return f'"error": {json.dumps(error_dict(error))}'
         case Failed(described):
-            return f'"error": {json.dumps(described)}}}'
+            return f'"error": {json.dumps(described)}'
     raise TypeError(f"{type(ending).__name__} is no end of a call")
 
 
@@ -76,14 +80,14 @@ def _outcome_members(outcome: Outcome) -> str:
             case Dead():
                 told |= {"outcome": "dead"}
             case _:
-                return f'"error": {json.dumps(error_of("outcome", f"unknown outcome {name}"))}}}'
-        return json.dumps(told)[1:]
+                return f'"error": {json.dumps(error_of("outcome", f"unknown outcome {name}"))}'
+        return json.dumps(told)[1:-1]
     except WhenError as exc:
         hint = "; a reason goes as reason=..." if isinstance(outcome, Retry) else ""
         error = error_of("outcome", f"{name}: {exc.message}{hint}")
     except BaseException as exc:  # noqa: BLE001 - a value's own methods may raise anything
         error = error_of("outcome", f"{name}: {safe_text(exc)}")
-    return f'"error": {json.dumps(error)}}}'
+    return f'"error": {json.dumps(error)}'
 
 
 def _time(value: Any) -> Any:

@@ -25,10 +25,10 @@ _LOOK_S = 0.002
 
 
 def main(protocol: int, control: int) -> int:
-    """Fork the worker, keep it to its end, tell how it ended; returns the exit code.
+    """Fork the worker, and keep it to its end; returns the worker's exit code.
 
     `control` hears TERM and KILL, and tells two lines: `pid NUMBER`, and at the end
-    `exit CODE` or `signal NUMBER`.
+    `exit CODE` or `signal NUMBER`. Returns in the worker only.
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     keeper = os.getpid()
@@ -42,8 +42,10 @@ def main(protocol: int, control: int) -> int:
     os.close(protocol)
     with suppress(OSError):  # both sides do it, whoever comes first
         os.setpgid(worker, worker)
-    _Keeper(worker, socket.socket(fileno=control)).run()
-    return 0
+    keeping = _Keeper(worker, socket.socket(fileno=control))
+    keeping.run()
+    # At once: the daemon takes the end of the socket, which this closes, for that of the process.
+    os._exit(0)
 
 
 def _become_worker(keeper: int) -> None:
@@ -55,9 +57,11 @@ def _become_worker(keeper: int) -> None:
 
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        import ctypes  # a fifth of what this process imports
+        # A sandbox may forbid it: then orphans of the worker are nobody's.
+        with suppress(Exception):
+            import ctypes  # a fifth of what this process imports
 
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 class _Keeper:

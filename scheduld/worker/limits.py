@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ class Limits(TypedDict):
 
 def no_core_dumps() -> None:
     """Write no memory to disk when a handler crashes."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with suppress(OSError, ValueError):  # a sandbox may forbid it, and will have its own limit
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 @contextmanager

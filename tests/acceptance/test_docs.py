@@ -47,6 +47,7 @@ RUN = (
     "wire-format.md",
     "operations.md",
     "observability.md",
+    "processes.md",
     "testing.md",
 )
 _BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ async def site(valkey_server: RunningServer) -> AsyncIterator[Site]:
         ("abort", "killed", "was killed by SIGABRT"),
         ("segfault", "killed", "was killed by SIGSEGV"),
         ("SIGKILL", "killed", "was killed by SIGKILL: by the kernel for want of memory"),
-        ("closing all", "exit", "its handler closed the socket to the daemon"),
+        ("closing all", "worker", "lost its socket to the daemon"),
         ("garbage", "worker", "sent a message of "),
         ("keeper", "worker", "was lost with the process that keeps it"),
     ],
@@ -55,6 +56,37 @@ async def test_a_death_is_a_failed_attempt_that_says_how(
     healed = await site.ended("a", await site.add("a", {"how": how, "until": 1}))
     assert (healed.failed, healed.result) == (1, "lived")
     assert member.running
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"what": 1},
+        {"end": 1, "outcome": "explode", "text": ""},
+        {"end": 1, "value": "one end", "more": [1, 2]},
+        {"notes": 7},
+        {"notes": {"progress": None, "log": [["x", "y"]]}},
+        {"record": ["name", "level", "text"]},
+        {"record": ["name", float("inf"), "text"]},
+    ],
+    ids=str,
+)
+async def test_a_forged_message_ends_its_run_only(site: Site, message: object) -> None:
+    """What a handler writes to the worker's socket cannot disturb the daemon.
+
+    At worst its own run ends early with what it forged, and never twice.
+    """
+    member = await site.start(process_duty("a", "forges", retry=ONE_ATTEMPT, concurrency=1))
+    task_id = await site.add("a", {"message": json.dumps(message)})
+    is_end = "value" in json.dumps(message)
+    task = await site.ended("a", task_id, State.DONE if is_end else State.DEAD)
+    if is_end:
+        assert task.result == "one end"
+    else:
+        assert task.error is not None
+        assert "the worker process sent " in task.error["message"]
+    await site.ended("a", await site.add("a"))
+    assert member.poller("a").busy == 0
 
 
 async def test_neighbours_of_a_death_are_untouched(site: Site) -> None:

@@ -144,6 +144,14 @@ async def test_payloads_come_through_as_they_are(site: Site) -> None:
     assert "200" in task.result["not_stored"]
 
 
+async def test_long_messages_go_by_and_by(site: Site) -> None:
+    """What does not fit the buffer of the socket follows when there is room again."""
+    options = {f"n{number}": "y" * 500_000 for number in range(6)}
+    await site.start(process_duty("a", "counts", options=options))
+    task = await site.ended("a", await site.add("a"))
+    assert task.result == 3_000_000
+
+
 async def test_async_handlers_share_one_loop_in_a_worker(site: Site) -> None:
     """Coroutines run in the worker's loop, which outlives a run: connections can be kept."""
     await site.start(process_duty("a", "coroutine", concurrency=1))

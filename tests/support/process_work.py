@@ -10,6 +10,8 @@ import ctypes
 import logging
 import os
 import signal
+import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -44,6 +46,11 @@ def whoami(payload: Payload, run: Run) -> dict[str, Any]:
         "due": run.due.isoformat(),
         "options": {name: repr(value) for name, value in run.options.items()},
     }
+
+
+def counts(payload: Payload, run: Run) -> int:
+    """Count the characters of all options."""
+    return sum(len(value) for value in run.options.values())
 
 
 async def coroutine(payload: Payload, run: Run) -> dict[str, Any]:
@@ -149,6 +156,21 @@ _DEATHS: dict[str, Callable[[], Any]] = {
     "garbage": _write_garbage,
     "keeper": _kill_keeper,
 }
+
+
+def forges(payload: Payload, run: Run) -> str:
+    """Write a message of the payload's own to the socket of the worker."""
+    if "message" not in payload:
+        return "honest"
+    body = payload["message"].encode()
+    for fd in range(3, 1_000):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                os.write(fd, struct.pack(">I", len(body)) + body)
+        except OSError:
+            continue
+    time.sleep(0.2)
+    return "forged"
 
 
 def hangs(payload: Payload, run: Run) -> Any:
