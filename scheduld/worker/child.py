@@ -74,12 +74,13 @@ class _Server:
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._is_running = False
+        self._is_asked_to_stop = False
         self._most = 0
         self._is_spent = False
 
     def serve(self) -> None:
         """Answer calls until the daemon closes the socket."""
+        signal.signal(signal.SIGTERM, self._on_term)
         while (message := self._channel.receive()) is not None:
             # Again for each run: the last one may have set its own.
             signal.signal(signal.SIGTERM, self._on_term)
@@ -101,14 +102,14 @@ class _Server:
         if self._handler.takes_run:
             run = self._notes.run = self._made_run(message["run"])
             arguments = (*arguments, run)
-        self._is_running = True
+            if self._is_asked_to_stop:
+                run.cancel()
         ending: Ending
         try:
             with limits.limited(self._limits):
                 ending = self._call(arguments)
         except BaseException as error:  # noqa: BLE001 - SystemExit ends a run, not the worker
             ending = Raised(error)
-        self._is_running = False
         if isinstance(ending, Raised) and isinstance(ending.error, MemoryError):
             # What could not be allocated may be missing anywhere.
             self._is_spent = True
@@ -146,6 +147,8 @@ class _Server:
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
         self._task = self._loop.create_task(self._handler.call(*arguments))
+        if self._is_asked_to_stop:
+            self._task.cancel()
         try:
             return self._loop.run_until_complete(self._task)
         finally:
@@ -155,9 +158,12 @@ class _Server:
             self._task = None
 
     def _on_term(self, *_: object) -> None:
+        # It is sent during a run, or just before its handler is called; the daemon ends the
+        # worker soon after.
+        self._is_asked_to_stop = True
         if self._notes.run is not None:
             self._notes.run.cancel()
-        if self._is_running and self._task is not None and self._loop is not None:
+        if self._task is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._task.cancel)
 
     def _leave_if_forked(self, ending: Ending) -> None:

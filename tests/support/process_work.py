@@ -208,6 +208,7 @@ _HANGS: dict[str, Callable[[], Any]] = {
 
 def waits(payload: Payload, run: Run) -> str:
     """Wait until asked to stop, or for `s` seconds."""
+    run.log("waiting")
     until = time.monotonic() + payload.get("s", 60)
     while time.monotonic() < until:
         if run.cancelled:
@@ -219,6 +220,7 @@ def waits(payload: Payload, run: Run) -> str:
 
 async def waits_async(payload: Payload, run: Run) -> None:
     """Wait; tell of the cancellation."""
+    run.log("waiting")
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
