@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from scheduld import notes
 from scheduld.clock import monotonic
 from scheduld.engine.loop import wait_for
+from scheduld.observe import masking
 from scheduld.store.keys import encode_id
 from scheduld.store.notecalls import MOST_NOTES, Note, note
 
@@ -92,8 +93,9 @@ class Notebook:
     def log(self, run: Run, text: str, age_ms: float = 0.0) -> None:
         """Take one more text, of so long ago."""
         at_ms = int(self._shared.link.server.now_ms() - age_ms)
+        line = notes.line(at_ms, masking.current().values(text))
         with self._lock:
-            self._page(run).add(notes.line(at_ms, text))
+            self._page(run).add(line)
         self._tell()
 
     def _page(self, run: Run) -> _Page:

@@ -40,6 +40,7 @@ IDLE_S = 300.0
 """A worker that has had nothing to do for so long is ended."""
 START_S = 60.0
 """A worker must have imported its handler within this time."""
+_AGAIN_MS = 1_000
 _RETIRE_S = 2.0
 _CLOSE_S = 1.0
 
@@ -47,13 +48,23 @@ _CLOSE_S = 1.0
 class _Worker:
     """A worker process, and what it is doing."""
 
-    __slots__ = ("ending", "execution", "idle_since", "is_ready", "process", "runs", "timer")
+    __slots__ = (
+        "ending",
+        "execution",
+        "idle_since",
+        "is_ready",
+        "process",
+        "runs",
+        "timer",
+        "was_idle",
+    )
 
     def __init__(self, process: WorkerProcess) -> None:
         self.process = process
         self.execution: Execution | None = None
         self.ending: Ending | None = None
         self.is_ready = False
+        self.was_idle = False
         self.runs = 0
         self.idle_since = 0.0
         self.timer: asyncio.TimerHandle | None = None
@@ -98,6 +109,7 @@ class Processes:
             worker = self._start(call)
         worker.execution = execution
         self._at[execution] = worker
+        worker.was_idle = worker.is_ready
         if worker.is_ready:
             execution.has_begun = True
         else:
@@ -236,8 +248,21 @@ class Processes:
         with suppress(ValueError):
             self._idle.remove(worker)
         execution = worker.execution
-        if execution is not None:
+        if execution is None:
+            return
+        if worker.was_idle and process.is_unread and execution.stopped is None:
+            self._begin_again(execution)
+        else:
             self._over(worker, execution, worker.ending or self._meaning(execution, death))
+
+    def _begin_again(self, execution: Execution) -> None:
+        """Its worker was dying when it was called, and has not heard of it: no run is to blame."""
+        execution.has_begun = False
+        try:
+            self.begin(execution)
+        except OSError:
+            self._at.pop(execution, None)
+            self._ended(execution, GivenBack(_AGAIN_MS))
 
     def _meaning(self, execution: Execution, death: Death) -> Ending:
         if execution.stopped is not None:

@@ -17,8 +17,7 @@ import structlog
 
 from scheduld.engine.output import Output
 from scheduld.worker.channel import EXIT_CUT_OFF
-from scheduld.worker.frames import MOST_UP, BadFrame, Frames
-from scheduld.worker.keeper import KILL, TERM
+from scheduld.worker.frames import KILL, MOST_UP, TERM, BadFrame, Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +84,8 @@ class WorkerProcess:
         self._why = ""
         self._timers: list[asyncio.TimerHandle] = []
         self.is_over = False
+        self.is_unread = False
+        """Whether it died before it had read all that was sent; Linux tells, others do not."""
         self._start(name)
         self._loop.add_reader(self._socket, self._readable)
         self._loop.add_reader(self._control, self._status_readable)
@@ -191,6 +192,9 @@ class WorkerProcess:
             data = self._socket.recv(_CHUNK)
         except BlockingIOError:
             return
+        except ConnectionResetError:
+            self.is_unread = True
+            data = b""
         except OSError:
             data = b""
         if not data:
@@ -259,9 +263,13 @@ class WorkerProcess:
         self.output.close()
 
     def _read_rest(self) -> None:
-        with suppress(OSError):
+        try:
             while self._socket.fileno() >= 0 and (data := self._socket.recv(_CHUNK)):
                 self._take(data)
+        except ConnectionResetError:
+            self.is_unread = True
+        except OSError:
+            pass
         self._forget_socket()
 
     def _death(self) -> Death:

@@ -1,4 +1,7 @@
-"""Messages between the daemon and its workers: four bytes of length, then a JSON object."""
+"""Messages between the daemon and its workers: four bytes of length, then a JSON object.
+
+And the two words that the daemon has for a worker's keeper.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ MOST_UP = 512 * 1024
 """Longest message of a worker, in bytes: an error with all its texts, escaped, has half of it."""
 MOST_DOWN = 64 * 1024 * 1024
 """Longest message of the daemon."""
+TERM, KILL = b"T", b"K"
+"""What the daemon tells a keeper: send the worker's group SIGTERM; end everything."""
 _HEAD = struct.Struct(">I")
 
 

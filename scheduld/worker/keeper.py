@@ -16,8 +16,8 @@ import sys
 import time
 from contextlib import suppress
 
-TERM, KILL = b"T", b"K"
-"""What the daemon says: send the worker's group SIGTERM; end everything."""
+from scheduld.worker.frames import KILL, TERM
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _CLEAR_S = 5.0

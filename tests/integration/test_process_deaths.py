@@ -103,10 +103,19 @@ async def test_neighbours_of_a_death_are_untouched(site: Site) -> None:
 async def test_a_worker_that_dies_idle_costs_no_run(site: Site) -> None:
     """Killed from outside while it has nothing to do, it is replaced; the next run is fine."""
     await site.start(process_duty("a", "whoami", concurrency=1, retry=ONE_ATTEMPT))
-    first = await site.ended("a", await site.add("a"))
-    os.kill(first.result["pid"], signal.SIGKILL)
-    second = await site.ended("a", await site.add("a"))
-    assert second.result["pid"] != first.result["pid"]
+    pids = set()
+    for _ in range(4):
+        task = await site.ended("a", await site.add("a"))
+        pids.add(task.result["pid"])
+        # Stopped, it cannot take the next call before it dies.
+        os.kill(task.result["pid"], signal.SIGSTOP)
+        task_id = await site.add("a")
+        await until(lambda: site.members[0].poller("a").runner.running, "called")
+        os.kill(task.result["pid"], signal.SIGKILL)
+        task = await site.ended("a", task_id)
+        assert (task.failed, task.interruptions) == (0, 0)
+        pids.add(task.result["pid"])
+    assert len(pids) == 5
 
 
 @pytest.mark.parametrize("leave", [False, True])
