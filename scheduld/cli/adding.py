@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduld.cli.common import COMMON, Common, Session, common, session
+from scheduld.cli.completing import files, type_names, zones
 from scheduld.cli.output import OutputLost, RepeatSafely, note, say, say_json
 from scheduld.cli.payloads import STDIN, Collected, collect
 from scheduld.cli.repeating import command_line, unknown
@@ -57,7 +58,14 @@ class Given:
 
 
 @click.command("add", epilog=_EXAMPLES)
-@click.option("--type", "type_name", required=True, metavar="TYPE", help="Task type.")
+@click.option(
+    "--type",
+    "type_name",
+    required=True,
+    metavar="TYPE",
+    shell_complete=type_names,
+    help="Task type.",
+)
 @click.option(
     "--at",
     metavar="WHEN",
@@ -66,9 +74,16 @@ class Given:
 @click.option("--in", "delay", metavar="DURATION", help="So long from now, such as 1h30m.")
 @click.option("--now", is_flag=True, help="At once; the default.")
 @click.option("--id", metavar="ID", help="Default: one is made.")
-@click.option("--timezone", metavar="ZONE", help="Zone of an --at without offset.")
+@click.option(
+    "--timezone", metavar="ZONE", shell_complete=zones, help="Zone of an --at without offset."
+)
 @click.option("--payload", metavar="JSON", help="A JSON object.")
-@click.option("--payload-file", metavar="FILE", help='File with a JSON object; "-" is stdin.')
+@click.option(
+    "--payload-file",
+    metavar="FILE",
+    shell_complete=files,
+    help='File with a JSON object; "-" is stdin.',
+)
 @click.option(
     "--on-conflict",
     type=click.Choice(["error", "keep", "replace"]),

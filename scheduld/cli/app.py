@@ -29,6 +29,8 @@ COMMANDS = {
     "cancel": "ending",
     "requeue": "ending",
     "stats": "reading",
+    "config": "comparing",
+    "completion": "completing",
     "version": "operating",
 }
 """Name of each command, in the order of the help, and the module that has it."""

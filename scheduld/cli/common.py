@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from scheduld.cli.completing import files, states, task_refs, type_names
 from scheduld.cli.output import note
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import OutcomeUnknown, Unreachable
@@ -42,6 +43,7 @@ CONFIG = click.option(
     metavar="PATH",
     expose_value=False,
     callback=_keep,
+    shell_complete=files,
     help="Config file; default: $SCHEDULD_CONFIG, ./scheduld.toml, ./config/scheduld.toml, "
     "/etc/scheduld/scheduld.toml.",
 )
@@ -70,6 +72,18 @@ _WAIT = click.option(
 JSON = click.option(
     "--json", is_flag=True, expose_value=False, callback=_keep, help="Print JSON, errors too."
 )
+
+
+TYPE = click.option(
+    "--type", "type_name", metavar="TYPE", shell_complete=type_names, help="Of this type only."
+)
+STATE = click.option(
+    "--state",
+    metavar="STATE",
+    shell_complete=states,
+    help="In this state only: scheduled running done cancelled dead.",
+)
+REF = click.argument("ref", metavar="TYPE/ID", shell_complete=task_refs)
 
 
 def _stack(*options: Callable[[F], F]) -> Callable[[F], F]:

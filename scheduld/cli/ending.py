@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduld.cli.common import COMMON, common, session
+from scheduld.cli.common import COMMON, REF, common, session
 from scheduld.cli.output import RepeatSafely, say, say_json
 from scheduld.cli.repeating import command_line, unknown
 from scheduld.errors import OutcomeUnknown
@@ -28,7 +28,7 @@ Examples:
 
 
 @click.command("cancel", epilog=_CANCEL_EXAMPLES)
-@click.argument("ref", metavar="TYPE/ID")
+@REF
 @COMMON
 def cancel_command(ref: str) -> None:
     """Cancel a task, or ask its run to stop.
@@ -47,7 +47,7 @@ def cancel_command(ref: str) -> None:
 
 
 @click.command("requeue", epilog=_REQUEUE_EXAMPLES)
-@click.argument("ref", metavar="TYPE/ID")
+@REF
 @COMMON
 def requeue_command(ref: str) -> None:
     """Schedule an ended task again.

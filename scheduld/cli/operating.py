@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduld.cli.common import CONFIG, JSON, REDIS_URL, common
-from scheduld.cli.output import OutputLost, note, say, say_json, shell_words
+from scheduld.cli.loading import load_checked, print_problems
+from scheduld.cli.output import OutputLost, say, say_json, shell_words
 from scheduld.errors import ConfigError, InvalidInput, ScheduldError
 from scheduld.names import printable
 from scheduld.version import __version__
@@ -50,7 +51,7 @@ def check_command() -> None:
         config = _loaded()
     except ConfigError as exc:
         if not common().json:
-            _print_problems(exc)
+            print_problems(exc)
         else:
             say_json({"ok": False, "problems": [asdict(problem) for problem in exc.problems]})
         click.get_current_context().exit(exc.exit_code)
@@ -80,7 +81,7 @@ def run_command(extra: tuple[str, ...], verbose: bool) -> None:
     try:
         config = _loaded()
     except ConfigError as exc:
-        _print_problems(exc)
+        print_problems(exc)
         ctx.exit(exc.exit_code)
     from scheduld.daemon import serve
 
@@ -119,32 +120,8 @@ def _not_a_task(text: str) -> InvalidInput:
 
 def _loaded() -> Config:
     """Load the config and check its handlers."""
-    from scheduld import registry
-    from scheduld.config.load import load
-
-    _make_current_folder_importable()
     said = common()
-    # A module that prints while it is imported must not be taken for our output.
-    with contextlib.redirect_stdout(sys.stderr):
-        config = load(said.config, redis_url=said.redis_url, check_handlers=registry.check)
-    for text in config.notes:
-        note(f"scheduld: {printable(text)}")
-    return config
-
-
-def _make_current_folder_importable() -> None:
-    # Last, not first: a file called json.py or redis.py there must not replace the real one.
-    with contextlib.suppress(OSError):  # the folder was removed
-        folder = os.getcwd()
-        if folder not in sys.path and "" not in sys.path:
-            sys.path.append(folder)
-
-
-def _print_problems(error: ConfigError) -> None:
-    for problem in error.problems:
-        note(printable(str(problem)))
-    if error.hint:
-        note(f"scheduld: {error.hint}")
+    return load_checked(said.config, redis_url=said.redis_url).config
 
 
 @click.command("version")

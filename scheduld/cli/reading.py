@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduld.cli import telling
-from scheduld.cli.common import COMMON, common, reading, session
+from scheduld.cli.common import COMMON, REF, STATE, TYPE, common, reading, session
 from scheduld.cli.output import note, say, say_json, table
 from scheduld.names import printable
 
@@ -36,10 +36,8 @@ Examples:
 
 
 @click.command("list", epilog=_LIST_EXAMPLES)
-@click.option("--type", "type_name", metavar="TYPE", help="Of this type only.")
-@click.option(
-    "--state", metavar="STATE", help="In this state only: scheduled running done cancelled dead."
-)
+@TYPE
+@STATE
 @click.option(
     "--limit", type=int, default=100, metavar="N", help="At most so many of each type; default 100."
 )
@@ -74,7 +72,7 @@ def _print_tasks(tasks: list[Task], zone: str | None) -> None:
 
 
 @click.command("show", epilog=_SHOW_EXAMPLES)
-@click.argument("ref", metavar="TYPE/ID")
+@REF
 @COMMON
 def show_command(ref: str) -> None:
     """Tell all about one task.
@@ -93,7 +91,7 @@ def show_command(ref: str) -> None:
 
 
 @click.command("stats", epilog=_STATS_EXAMPLES)
-@click.option("--type", "type_name", metavar="TYPE", help="Of this type only.")
+@TYPE
 @COMMON
 def stats_command(type_name: str | None) -> None:
     """Tell how each type is doing.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,11 +24,24 @@ if TYPE_CHECKING:
 
     from scheduld.config.faults import KeyPath
     from scheduld.config.report import Report
+    from scheduld.config.source import Source
     from scheduld.config.table import Checked, Table
     from scheduld.model import TaskType
 
 T = TypeVar("T", bound="Table")
 _PLACED = re.compile(r"(options(?:\.[\w-]+)*):? (.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A config, with the file it came from and its checked tables, by place: `types.email`.
+
+    The tables tell the keys and values of the file, which `config` has in its own form.
+    """
+
+    config: Config
+    source: Source
+    tables: Mapping[str, Table]
 
 
 def load(
@@ -44,6 +58,17 @@ def load(
     of a type, one text each; one that starts with an option, such as `options.smtp_url is
     missing`, is placed there. Raises ConfigError with all problems at once.
     """
+    return load_whole(path, env=env, redis_url=redis_url, check_handlers=check_handlers).config
+
+
+def load_whole(
+    path: str | Path | None = None,
+    *,
+    env: Mapping[str, str] = os.environ,
+    redis_url: str | None = None,
+    check_handlers: Callable[[TaskType], list[str]] | None = None,
+) -> Loaded:
+    """Do what `load` does, and return the tables as well."""
     opening = begin(read(search(path, env)), env, redis_url)
     report = opening.report
     core = _checked(report, "scheduld", check(ScheduldTable, "scheduld", opening.scheduld))
@@ -51,18 +76,14 @@ def load(
     log = _checked(
         report,
         "log",
-        check(
-            LogTable,
-            "log",
-            opening.report.filled(opening.report.table(opening.source.data, "log"), ("log",)),
-        ),
+        check(LogTable, "log", report.filled(report.table(opening.source.data, "log"), ("log",))),
     )
     tables = report.table(opening.source.data, "types")
     timeout_ms = _core_conflicts(report, core, len(tables))
-    types = [_task_type(report, name, tables[name], check_handlers) for name in tables]
+    types = {name: _checked_type(report, name, tables[name], check_handlers) for name in tables}
     report.end()
     scheduld = core.table or ScheduldTable()
-    return Config(
+    config = Config(
         path=opening.source.path,
         redis_url=opening.redis_url or scheduld.redis_url,
         redis_timeout_ms=timeout_ms,
@@ -78,8 +99,14 @@ def load(
         concurrency=scheduld.concurrency,
         shutdown_grace_ms=scheduld.shutdown_grace,
         filled=report.filled_values,
-        types=MappingProxyType({found.name: found for found in types if found}),
+        types=MappingProxyType(
+            {name: table.task_type(name) for name, table in types.items() if table}
+        ),
     )
+    core_tables = {"scheduld": core.table, "embedded": embedded.table, "log": log.table}
+    placed = core_tables | {f"types.{name}": table for name, table in types.items()}
+    found = {place: table for place, table in placed.items() if table}
+    return Loaded(config, opening.source, MappingProxyType(found))
 
 
 def _checked(report: Report, place: str, checked: Checked[T]) -> Checked[T]:
@@ -105,9 +132,9 @@ def _core_conflicts(report: Report, core: Checked[ScheduldTable], type_count: in
         return DEFAULTS.redis_timeout_ms
 
 
-def _task_type(
+def _checked_type(
     report: Report, name: str, data: Any, check_handlers: Callable[[TaskType], list[str]] | None
-) -> TaskType | None:
+) -> TypeTable | None:
     """Check one `[types.NAME]`; what is usable of it goes on to the check of its handler."""
     place = ("types", name)
     table = _type_table(report, place, data)
@@ -117,10 +144,9 @@ def _task_type(
         report.bad(place, exc)
     if table is None:
         return None
-    found = table.task_type(name)
-    for message in check_handlers(found) if check_handlers else ():
+    for message in check_handlers(table.task_type(name)) if check_handlers else ():
         report.other(*_placed(place, message))
-    return found
+    return table
 
 
 def _type_table(report: Report, place: KeyPath, data: Any) -> TypeTable | None:
