@@ -12,6 +12,7 @@ import click
 
 from scheduld.cli.common import COMMON, Common, Session, common, session
 from scheduld.cli.completing import files, type_names, zones
+from scheduld.cli.instants import at_text, check_one, due_of
 from scheduld.cli.output import OutputLost, RepeatSafely, note, say, say_json
 from scheduld.cli.payloads import STDIN, Collected, collect
 from scheduld.cli.repeating import command_line, unknown
@@ -105,47 +106,35 @@ def add_command(**given: Any) -> None:
 
 
 def _add(given: Given) -> None:
-    if (given.at is not None) + (given.delay is not None) + given.now > 1:
-        raise InvalidInput("--at, --in and --now exclude each other", hint="give one of them")
+    check_one(given.at, given.delay, given.now)
     if given.token is not None and (fault := id_fault(given.token)):
         raise InvalidInput(f"--token {fault}", hint="the rules of an id, up to 64 characters")
     with session() as opened:
         zone = given.timezone or opened.settings.timezone
-        due = _due(given, zone)
+        due = due_of(given.at, given.delay, given.timezone, zone=zone, allow_past=given.allow_past)
         collected = collect(given.entries, given.payload, given.payload_file)
         spec = _spec(given, due, collected.payload)
         command = _repeat(given, common(), spec, collected)
         task = _sent(opened, given, spec, command)
         _tell(task, zone, common(), known_now=due is None and given.delay is None)
-        _warn_if_nobody_works(opened, task)
+        _warn_if_it_waits(opened, task)
 
 
-def _warn_if_nobody_works(opened: Session, task: Task) -> None:
+def _warn_if_it_waits(opened: Session, task: Task) -> None:
     if sys.stderr is None or not sys.stderr.isatty():
         return  # a script has nobody to start a daemon
     # The task is stored whatever is found out here: no failure of the look may seem to be its.
     with contextlib.suppress(ScheduldError, KeyboardInterrupt):
+        for pause in opened.client.paused(task.type):
+            from scheduld.cli.telling import pause_text
+            from scheduld.clock import wall_ms
+
+            note(f"scheduld: {pause_text(pause, wall_ms())}")
         if not opened.client.is_served(task.type):
             note(
                 f"scheduld: no daemon works on type {task.type} now, so the task waits "
                 "(scheduld run starts one)"
             )
-
-
-def _due(given: Given, zone: str | None) -> datetime | str | None:
-    """Read --at once: a repeat, maybe tomorrow, must mean the same instant."""
-    from scheduld.duration import parse_duration_ms
-    from scheduld.when import load_zone, parse_when
-
-    if given.timezone is not None:
-        load_zone(given.timezone)
-    if given.delay is not None:
-        parse_duration_ms(given.delay, what="--in")
-    if given.at is None:
-        return None
-    instant = parse_when(given.at, timezone=zone, allow_past=given.allow_past)
-    # "+5m" goes on as a text: it counts on the server's clock, as --in does.
-    return given.at if given.at.strip().startswith("+") else instant
 
 
 def _spec(given: Given, due: datetime | str | None, payload: dict[str, Any]) -> TaskSpec:
@@ -182,7 +171,7 @@ def _repeat(given: Given, said: Common, spec: TaskSpec, collected: Collected) ->
     """Write a command line that means the same add, and so stores nothing twice."""
     options = {
         "--type": given.type_name,
-        "--at": _at_text(spec.at),
+        "--at": at_text(spec.at),
         "--in": given.delay,
         "--now": given.now,
         "--id": spec.id,
@@ -197,12 +186,6 @@ def _repeat(given: Given, said: Common, spec: TaskSpec, collected: Collected) ->
     options |= {"--payload": given.payload, "--payload-file": given.payload_file}
     dashed = any(entry.startswith("-") and entry != STDIN for entry in given.entries)
     return command_line("add", options, said, ["--", *given.entries] if dashed else given.entries)
-
-
-def _at_text(at: datetime | str | None) -> str | None:
-    if at is None or isinstance(at, str):
-        return at
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _tell(task: Task, zone: str | None, said: Common, *, known_now: bool) -> None:

@@ -26,9 +26,18 @@ COMMANDS = {
     "add": "adding",
     "list": "reading",
     "show": "reading",
+    "edit": "editing",
     "cancel": "ending",
+    "run-now": "editing",
     "requeue": "ending",
+    "dead": "ended",
+    "purge": "ended",
+    "pause": "pausing",
+    "resume": "pausing",
     "stats": "reading",
+    "nodes": "watching",
+    "events": "watching",
+    "export": "watching",
     "config": "comparing",
     "completion": "completing",
     "version": "operating",
@@ -48,7 +57,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"scheduld.cli.{COMMANDS[cmd_name]}")
-        found: click.Command = getattr(module, f"{cmd_name}_command")
+        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return found
 
     def resolve_command(

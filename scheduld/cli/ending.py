@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from scheduld.cli.common import COMMON, REF, common, session
-from scheduld.cli.output import RepeatSafely, say, say_json
-from scheduld.cli.repeating import command_line, unknown
-from scheduld.errors import OutcomeUnknown
+from scheduld.cli.common import COMMON, common, session
+from scheduld.cli.completing import task_refs, type_names
+from scheduld.cli.confirming import NotConfirmed, tasks_in_words
+from scheduld.cli.output import say, say_json
+from scheduld.cli.several import REFS, look_first, of_each, repeat, tell
+from scheduld.errors import InvalidInput, OutcomeUnknown
 from scheduld.model import State
 
 if TYPE_CHECKING:
-    from scheduld.model import Task
+    from scheduld.cli.common import Session
 
 _CANCEL_EXAMPLES = """\b
 Examples:
@@ -23,51 +26,136 @@ Examples:
 _REQUEUE_EXAMPLES = """\b
 Examples:
   scheduld requeue hello/welcome-42
-  scheduld list --state dead
+  scheduld requeue --dead --type hello --error "connection refused" --canary --yes
 """
 
 
 @click.command("cancel", epilog=_CANCEL_EXAMPLES)
-@REF
+@REFS
 @COMMON
-def cancel_command(ref: str) -> None:
-    """Cancel a task, or ask its run to stop.
+def cancel_command(refs: tuple[str, ...]) -> None:
+    """Cancel tasks, or ask their runs to stop.
 
     Prints TYPE/ID and "cancelled", or "cancelling" where it runs.
     """
     with session() as opened:
-        type_name, task_id = opened.task_named(ref)
-        try:
-            task = opened.client.cancel(type_name, task_id)
-        except OutcomeUnknown as exc:
-            command = command_line("cancel", {}, common(), [f"{type_name}/{task_id}"])
-            message = unknown(exc.message, "it may be cancelled or not", common())
-            raise RepeatSafely(message, command) from None
-    _tell(task, "cancelling" if task.state is State.RUNNING else "cancelled")
+
+        def cancel(type_name: str, task_id: str) -> None:
+            try:
+                task = opened.client.cancel(type_name, task_id)
+            except OutcomeUnknown as exc:
+                ref = f"{type_name}/{task_id}"
+                raise repeat(exc, "cancel", [ref], may="it may be cancelled or not") from None
+            tell(task, "cancelling" if task.state is State.RUNNING else "cancelled")
+
+        of_each(opened, refs, cancel)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The options of `requeue` as they were typed."""
+
+    refs: tuple[str, ...]
+    dead: bool
+    type_name: str | None
+    error: str | None
+    limit: int | None
+    canary: bool
+    yes: bool
 
 
 @click.command("requeue", epilog=_REQUEUE_EXAMPLES)
-@REF
+@click.argument("refs", metavar="TYPE/ID...", nargs=-1, shell_complete=task_refs)
+@click.option("--dead", is_flag=True, help="Dead tasks of --type, instead of those named.")
+@click.option(
+    "--type", "type_name", metavar="TYPE", shell_complete=type_names, help="With --dead: its type."
+)
+@click.option("--error", metavar="TEXT", help="With --dead: only where the error contains this.")
+@click.option("--limit", type=int, metavar="N", help="With --dead: at most so many, the oldest.")
+@click.option(
+    "--canary", is_flag=True, help="With --dead: one first, the rest only if it succeeds."
+)
+@click.option("--yes", is_flag=True, help="With --dead: do it, for more than one task.")
 @COMMON
-def requeue_command(ref: str) -> None:
-    """Schedule an ended task again.
+def requeue_command(**given: Any) -> None:
+    """Schedule ended tasks again.
 
-    A done, cancelled or dead one: due now, its counters at zero. Prints TYPE/ID and "scheduled".
+    Done, cancelled or dead ones: due now, their counters at zero. Prints TYPE/ID and "scheduled".
+    With --dead many at once: shows how many, and needs --yes.
     """
+    asked = Given(**given)
+    _check(asked)
     with session() as opened:
-        type_name, task_id = opened.task_named(ref)
+        if asked.dead:
+            _requeue_dead(opened, asked)
+        else:
+            _requeue(opened, asked.refs)
+
+
+def _check(given: Given) -> None:
+    if given.dead:
+        if given.refs:
+            raise InvalidInput("--dead takes no TYPE/ID", hint="one of the two")
+        if given.type_name is None:
+            raise InvalidInput("--dead needs --type", hint="such as requeue --dead --type hello")
+        return
+    if not given.refs:
+        raise InvalidInput("there is no TYPE/ID", hint="or --dead --type TYPE for many")
+    only = {
+        "--type": given.type_name is not None,
+        "--error": given.error is not None,
+        "--limit": given.limit is not None,
+        "--canary": given.canary,
+        "--yes": given.yes,
+    }
+    wrong = next((name for name, is_given in only.items() if is_given), None)
+    if wrong:
+        raise InvalidInput(f"{wrong} is for --dead", hint="leave it out")
+
+
+def _requeue(opened: Session, refs: tuple[str, ...]) -> None:
+    def requeue(type_name: str, task_id: str) -> None:
         try:
             task = opened.client.requeue(type_name, task_id)
         except OutcomeUnknown as exc:
             # A repeat could run it once more, if it was requeued and has ended again since.
-            command = command_line("show", {}, common(), [f"{type_name}/{task_id}"])
-            message = unknown(exc.message, "it may be scheduled again or not", common())
-            raise OutcomeUnknown(message, hint=f"look first: {command}") from None
-    _tell(task, "scheduled")
+            ref, may = f"{type_name}/{task_id}", "it may be scheduled again or not"
+            raise look_first(exc, "show", [ref], may=may) from None
+        tell(task, "scheduled")
+
+    of_each(opened, refs, requeue)
 
 
-def _tell(task: Task, word: str) -> None:
+def _requeue_dead(opened: Session, given: Given) -> None:
+    name = given.type_name or ""
+    if not given.yes:
+        count, is_all = _counted(opened, given)
+        if count > 1:
+            raise NotConfirmed(tasks_in_words(count, f"dead of type {name}", is_all), "requeued")
+    try:
+        done = opened.client.requeue_dead(
+            name, error=given.error, limit=given.limit, canary=given.canary
+        )
+    except OutcomeUnknown as exc:
+        options = {"--type": name, "--error": given.error}
+        may = "some may be scheduled again or not"
+        raise look_first(exc, "dead", [], may=may, options=options) from None
     if common().json:
-        say_json(task.to_dict())
-    else:
-        say(f"{task.ref} {word}")
+        canary = done.canary.to_dict() if done.canary else None
+        say_json({"type": name, "requeued": done.requeued, "canary": canary})
+        return
+    if done.canary:
+        say(f"{done.canary.ref} succeeded")
+    say(f"{done.requeued} requeued")
+
+
+def _counted(opened: Session, given: Given) -> tuple[int, bool]:
+    """Count what would be requeued, up to a bound; whether that is all of it."""
+    from scheduld.client.verbs import LIST_LIMIT
+
+    most = LIST_LIMIT if given.limit is None else given.limit
+    if given.error is None:
+        (stats,) = opened.client.stats(given.type_name)
+        return (stats.dead if given.limit is None else min(stats.dead, most)), True
+    found = len(opened.client.dead(given.type_name, error=given.error, limit=most))
+    return found, given.limit is not None or found < most

@@ -109,10 +109,8 @@ def _tell_how_to_add(config: Config) -> None:
 def _not_a_task(text: str) -> InvalidInput:
     hint = "see scheduld run --help"
     if "/" in text:
-        hint = (
-            f"did you mean to run one task? Add it with --now, or if it has ended: "
-            f"scheduld requeue {printable(text[:60])}"
-        )
+        ref = printable(text[:60])
+        hint = f"did you mean run-now {ref}? What has ended: requeue {ref}"
     return InvalidInput(
         f"run starts the daemon and takes no task, such as {text[:60]!r}", hint=hint
     )

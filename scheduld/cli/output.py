@@ -14,7 +14,7 @@ from scheduld.names import printable
 from scheduld.observe.masking import current
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class OutputLost(ScheduldError):
@@ -33,11 +33,29 @@ class RepeatSafely(OutcomeUnknown):
 
 def say(text: str) -> None:
     """Print lines on stdout; raises BrokenPipeError if nobody reads, OutputLost on a full disk."""
+    say_all([text])
+
+
+def say_all(lines: Iterable[str]) -> None:
+    """Print lines as they come, without a write for each; errors as of `say`."""
+    for line in lines:
+        _written(line)
+    if sys.stdout is not None:
+        with _telling_loss():
+            sys.stdout.flush()
+
+
+def _written(line: str) -> None:
     if sys.stdout is None:  # closed by who started us
         return
+    with _telling_loss():
+        sys.stdout.write(line + "\n")
+
+
+@contextlib.contextmanager
+def _telling_loss() -> Iterator[None]:
     try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        yield
     except BrokenPipeError:
         raise
     except OSError as exc:

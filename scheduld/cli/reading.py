@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,10 +12,14 @@ import click
 from scheduld.cli import telling
 from scheduld.cli.common import COMMON, REF, STATE, TYPE, common, reading, session
 from scheduld.cli.output import note, say, say_json, table
+from scheduld.errors import InvalidInput
+from scheduld.model import State
 from scheduld.names import printable
 
 if TYPE_CHECKING:
+    from scheduld.cli.common import Session
     from scheduld.client.stats import TypeStats
+    from scheduld.client.steering import TypePause
     from scheduld.model import Task
 
 _LIST_EXAMPLES = """\b
@@ -50,11 +55,13 @@ def list_command(type_name: str | None, state: str | None, limit: int) -> None:
     with session() as opened, reading():
         tasks = opened.client.list(type_name, state=state, limit=limit)
         zone = opened.settings.timezone
+        pauses = _pauses(opened, tasks)
     if common().json:
         for task in tasks:
             say_json(task.to_dict())
     else:
         _print_tasks(tasks, zone)
+        _note_pauses(pauses)
     for name, count in Counter(task.type for task in tasks).items():
         if count >= limit:
             note(f"only the first {limit} of type {name} are shown; --limit shows more")
@@ -82,12 +89,33 @@ def show_command(ref: str) -> None:
     with session() as opened, reading():
         task = opened.client.get(*opened.task_named(ref))
         zone = opened.settings.timezone
+        pauses = _pauses(opened, [task])
     if common().json:
         say_json(task.to_dict())
         return
     from scheduld.clock import wall_ms
 
     say("\n".join(telling.story(task, zone, wall_ms())))
+    _note_pauses(pauses)
+
+
+def _pauses(opened: Session, tasks: list[Task]) -> list[TypePause]:
+    """Read for people which pauses keep some of the tasks waiting."""
+    if common().json:
+        return []
+    found: list[TypePause] = []
+    for name in sorted({task.type for task in tasks if task.state is State.SCHEDULED}):
+        with suppress(InvalidInput):  # a type that only the task knows
+            found += opened.client.paused(name)
+    return found
+
+
+def _note_pauses(pauses: list[TypePause]) -> None:
+    """Say why what is due does not run."""
+    from scheduld.clock import wall_ms
+
+    for pause in pauses:
+        note(f"scheduld: {telling.pause_text(pause, wall_ms())}")
 
 
 @click.command("stats", epilog=_STATS_EXAMPLES)
@@ -103,6 +131,8 @@ def stats_command(type_name: str | None) -> None:
     """
     with session() as opened, reading():
         stats = opened.client.stats(type_name)
+        is_any_paused = any(one.paused for one in stats) and not common().json
+        pauses = opened.client.paused(type_name) if is_any_paused else []
     for one in stats:
         if one.error:
             note(f"scheduld: {printable(one.error)}")
@@ -111,6 +141,7 @@ def stats_command(type_name: str | None) -> None:
             say_json(_stats_dict(one))
     elif stats:
         _print_stats(stats)
+        _note_pauses(pauses)
     else:
         note("no task types are known here yet")
 

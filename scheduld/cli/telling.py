@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from scheduld.duration import in_words
@@ -13,6 +14,9 @@ from scheduld.when import describe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scheduld.client.dead import DeadGroup
+    from scheduld.client.events import Event
+    from scheduld.client.steering import Node, TypePause
     from scheduld.model import Task
 
 _ENDED = (State.DONE, State.CANCELLED, State.DEAD)
@@ -40,6 +44,57 @@ def row(task: Task, zone: str | None, now_ms: int) -> tuple[str, str, str, str]:
     return task.ref, task.state.value, due, _shortened(_what(task, now_ms))
 
 
+def dead_row(task: Task, now_ms: int) -> tuple[str, str, str, str]:
+    """Tell a dead task in the cells of a list: task, when it died, failed runs, why."""
+    died = "" if task.finished_ms is None else in_words(task.finished_ms - now_ms)
+    return task.ref, died, str(task.failed), _shortened(error_text(task))
+
+
+def group_row(group: DeadGroup, now_ms: int) -> tuple[str, str, str, str, str]:
+    """Tell how often an error occurs, in the cells of a table."""
+    newest = in_words(group.newest_ms - now_ms)
+    example = f"{group.type}/{group.example_id}"
+    return str(group.count), group.type, newest, example, _shortened(group.error)
+
+
+def pause_text(pause: TypePause, now_ms: int) -> str:
+    """Tell in one line that a type is paused, since when, by whom and why."""
+    who = f" by {pause.who}" if pause.who else ""
+    why = f": {pause.reason}" if pause.reason else ""
+    since = in_words(pause.since_ms - now_ms)
+    return printable(f"{pause.type} is paused, since {since}{who}{why}")
+
+
+def pause_dict(pause: TypePause) -> dict[str, Any]:
+    """A pause as `--json` prints it."""
+    return {**asdict(pause), "since": iso(pause.since_ms)}
+
+
+def event_line(event: Event) -> str:
+    """Tell an event in one line: when, type, what, which tasks, who, and why."""
+    ids = list(event.ids) + ([f"+{event.more} more"] if event.more else [])
+    errors = f": {'; '.join(event.errors)}" if event.errors else ""
+    node = f" ({event.node})" if event.node else ""
+    at = iso(event.at_ms)
+    return printable(f"{at}  {event.type}  {event.kind}  {' '.join(ids)}{node}{errors}")
+
+
+def event_dict(event: Event) -> dict[str, Any]:
+    """An event as `--json` prints it."""
+    return {"at": iso(event.at_ms), **asdict(event)}
+
+
+def node_row(node: Node, now_ms: int) -> tuple[str, ...]:
+    """Tell a replica in the cells of a table."""
+    seen = in_words(node.seen_ms - now_ms)
+    return node.id, node.host, str(node.pid), node.version, seen, " ".join(node.types)
+
+
+def node_dict(node: Node) -> dict[str, Any]:
+    """A replica as `--json` prints it."""
+    return {**asdict(node), "seen": iso(node.seen_ms)}
+
+
 def _headline(task: Task, now_ms: int) -> str:
     if task.state is State.RUNNING:
         return f"is running{_since(task, now_ms)}"
@@ -59,6 +114,7 @@ def _facts(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str, str
     yield "due", moment(task.due_ms)
     yield "added", moment(task.added_ms)
     yield "payload", "cannot be read" if task.payload is None else _text(task.payload)
+    yield "revision", _count(task.revision, "edit") if task.revision else ""
     yield "attempt", "" if task.attempt is None else str(task.attempt)
     yield "failed", _count(task.failed, "run") if task.failed else ""
     yield "given back", _count(task.releases, "time") + ", by a stop" if task.releases else ""

@@ -71,7 +71,7 @@ def _lines(cli: Cli, *changes: tuple[str, str]) -> list[str]:
         ),
         (
             "retry = { attempts = 3 }",
-            'retry = { attempts = 3 }\nmax_running = 1',
+            "retry = { attempts = 3 }\nmax_running = 1",
             "[types.hello] max_running: none (default) -> 1",
         ),
         (

@@ -70,7 +70,8 @@ def test_a_task_that_is_not_there_is_exit_1(cli: Cli, command: str, ref: str) ->
     """Not found: exit 1, one line that names it."""
     ran = cli(command, ref)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == f"scheduld: there is no task {ref}\n"
+    hint = " (there is no task type 'new-type': known: hello, other)"
+    assert ran.err == f"scheduld: there is no task {ref}{hint if 'new-type' in ref else ''}\n"
     assert cli(command, ref, "--json").error["kind"] == "not_found"
 
 

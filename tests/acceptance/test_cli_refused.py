@@ -79,7 +79,7 @@ BAD = [
     (("list", "--limit", "x"), "not a valid integer"),
     (("list", "--state", "finished"), "is no state"),
     (("list", "--type", "A"), "is not a name"),
-    (("run", "hello/a"), "scheduld requeue hello/a"),
+    (("run", "hello/a"), "did you mean run-now hello/a? What has ended: requeue hello/a"),
     (("run", "now"), "takes no task"),
     (("check", "--wait", "1s"), "no such option '--wait'"),
     (("version", "--config", "x"), "no such option '--config'"),

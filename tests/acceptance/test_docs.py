@@ -40,6 +40,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 RUN = (
     "quickstart.md",
+    "cli.md",
     "handlers.md",
     "built-in-handlers.md",
     "python-api.md",
