@@ -150,8 +150,10 @@ def _refusal(type_name: str, task_id: str, added: AddedTask) -> ScheduldError:
     if added.code is Added.BROKEN:
         return Conflict(f"the key of {type_name}/{printable(task_id)} does not hold a hash")
     hint = '"keep" answers with the kept one, "replace" takes its place (on_conflict)'
-    message = f"{type_name}/{printable(task_id)} exists in state {added.state}"
-    return TaskExists(message, state=added.state, hint=hint)
+    # What a replica holds early is shown as scheduled, everywhere.
+    state = "scheduled" if added.state == "early" else added.state
+    message = f"{type_name}/{printable(task_id)} exists in state {state}"
+    return TaskExists(message, state=state, hint=hint)
 
 
 def _read_kept(

@@ -1,0 +1,183 @@
+"""Every verb in every state, by a real client on each server: the table of docs/states.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scheduld import Client, Conflict, InvalidInput, NotFound, State, Task, TaskExists
+from scheduld.store import calls
+from scheduld.store.answers import Settled, Started
+from tests.support import matrix
+from tests.support.matrix import ENDED, RUNNING, STATES, VERBS, WAITING
+from tests.support.store import any_store as any_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scheduld.model import Claim
+    from tests.support.store import Store
+
+HOUR = 3_600_000
+NEW = {"new": 1}
+
+
+def _server_ms(store: Store) -> int:
+    seconds, micros = store.link.commands(("TIME",))[0]
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _bring(store: Store, state: matrix.State) -> Claim | None:
+    """Bring the task x into a state, and return the claim of its last run."""
+    store.now = _server_ms(store)
+    store.link.commands(("SADD", store.keys.types, "job"))
+    if state == "no such task":
+        return None
+    if state == "scheduled":
+        store.add("x", store.time + HOUR)
+        return None
+    if state == "claimed early":
+        # By a replica an hour ahead, so that it stays early whatever time this test takes.
+        store.pass_ms(HOUR)
+        store.add("x", store.time + 40)
+        claim = store.take("x", early_ms=calls.EARLY_MS, lease_ms=HOUR)
+        assert claim.early
+        return claim
+    store.add("x")
+    claim = store.take("x", lease_ms=HOUR)
+    if state == "retry wait":
+        store.finish(claim, "retry", delay_ms=HOUR, detail='{"kind":"E"}')
+    elif state == "snoozed":
+        store.finish(claim, "snooze", at_ms=store.time + HOUR)
+    elif state == "running, replaced":
+        store.add("x", payload=b'{"next":1}', on_conflict="replace")
+    elif state in ("cancelling", "cancelled"):
+        store.cancel("x")
+    if state in ENDED:
+        store.finish(claim, "dead" if state == "dead" else "done", detail='{"kind":"E"}')
+    return claim
+
+
+def _shown(state: matrix.State) -> str:
+    """The state as `show` tells it."""
+    if state in WAITING:
+        return "scheduled"
+    return "running" if state in RUNNING else state
+
+
+def _purge(client: Client, state: matrix.State) -> str:
+    shown = "done" if state == "no such task" else _shown(state)
+    return "removed" if client.purge("job", state=shown) else "untouched"
+
+
+def _word_of_add(task: Task) -> str:
+    if task.created is False:
+        return "kept"
+    return "successor" if task.successor else "added"
+
+
+def _ask(client: Client, verb: str, state: matrix.State) -> str:
+    """Ask for a verb; what came of it, in a word of the table."""
+
+    def add(on_conflict: str) -> str:
+        task = client.schedule(
+            "job",
+            NEW,
+            delay="1h",
+            id="x",
+            on_conflict=on_conflict,  # type: ignore[arg-type]
+            allow_unknown=True,
+        )
+        word = _word_of_add(task)
+        return "replaced" if word == "added" and state != "no such task" else word
+
+    def cancelled(task: Task) -> str:
+        return "cancelling" if task.state is State.RUNNING else "cancelled"
+
+    asked: dict[str, Callable[[], object]] = {
+        "show": lambda: client.get("job", "x").type and "told",
+        "add": lambda: add("error"),
+        "add_keep": lambda: add("keep"),
+        "add_replace": lambda: add("replace"),
+        "edit": lambda: client.edit("job", "x", payload=NEW).type and "edited",
+        "run_now": lambda: client.run_now("job", "x").type and "due now",
+        "cancel": lambda: cancelled(client.cancel("job", "x")),
+        "requeue": lambda: client.requeue("job", "x").type and "requeued",
+        "purge": lambda: _purge(client, state),
+    }
+    try:
+        return str(asked[verb]())
+    except TaskExists as exc:
+        return "exists" if exc.state == _shown(state) else f"exists in state {exc.state}"
+    except NotFound:
+        return "not found"
+    except (Conflict, InvalidInput) as exc:
+        return "refused" if exc.hint else f"refused, but not said what would be right: {exc}"
+
+
+STAYS = ("told", "exists", "kept", "untouched", "refused", "not found")
+BECOMES = {
+    "added": "scheduled",
+    "replaced": "scheduled",
+    "successor": "running",
+    "edited": "scheduled",
+    "due now": "scheduled",
+    "cancelled": "cancelled",
+    "cancelling": "running",
+    "requeued": "scheduled",
+    "removed": "none",
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_a_cell_of_the_table(store: Store, verb: matrix.Verb, state: matrix.State) -> None:
+    """The verb does what the table says, changes nothing else, and a late end of a run neither."""
+    claim = _bring(store, state)
+    before = _dump(store)
+    shown = store.state("x")
+    with Client(store.server.url, namespace=store.namespace, wait_s=1.0) as client:
+        word = _ask(client, verb.name, state)
+    assert word == verb.word(state)
+    if word in STAYS:
+        assert _dump(store) == before
+    assert store.state("x") == BECOMES.get(word, shown)
+    assert len(store.indexes("x")) == (store.state("x") != "none")
+    if word in ("due now", "requeued"):
+        assert (store.due("x") or 0) <= _server_ms(store)
+    if word in ("edited", "replaced", "added"):
+        assert store.fields("x")["payload"] == b'{"new":1}'
+    if claim:
+        _end(store, claim, word, state)
+
+
+def _dump(store: Store) -> dict[bytes, bytes]:
+    """All that is stored of the type; a client notes the type itself wherever it adds."""
+    return {key: value for key, value in store.dump().items() if b"{job}" in key}
+
+
+def _end(store: Store, claim: Claim, word: str, state: matrix.State) -> None:
+    """Let the run that there was go on: what was done to its task must stay done."""
+    after = store.state("x")
+    if claim.early and word not in STAYS:
+        assert store.start(claim) == [Started.TAKEN_BACK]
+    if state not in RUNNING:
+        if not claim.early or word not in STAYS:
+            assert store.finish(claim) in (Settled.REFUSED, Settled.ALREADY)
+            assert store.state("x") == after
+        return
+    assert store.finish(claim) is Settled.STORED
+    if word == "successor":
+        assert (store.state("x"), store.fields("x")["payload"]) == ("scheduled", b'{"new":1}')
+    elif word == "cancelling" or state == "cancelling":
+        assert store.state("x") == "cancelled"
+    else:
+        assert store.state("x") == ("scheduled" if state == "running, replaced" else "done")
+
+
+def test_every_word_is_explained() -> None:
+    """The table has words for all states of all verbs, and the page explains each."""
+    words = {word for verb in VERBS for word in verb.words}
+    assert words == set(matrix.MEANINGS)
+    assert words == {*STAYS, *BECOMES}
