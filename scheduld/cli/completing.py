@@ -7,7 +7,6 @@ wrong, nothing is printed, since it would land in the middle of what somebody ty
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +77,8 @@ def script(shell: str) -> str:
 
 def answer(instruction: str) -> int:
     """Print what could stand at the cursor, as `instruction` (`bash_complete` ...) asks."""
+    import signal  # only here: every command loads this module
+
     from click.shell_completion import get_completion_class
 
     signal.signal(signal.SIGALRM, _give_up)

@@ -132,7 +132,6 @@ def purge_command(type_name: str, state: str, older_than: str | None, yes: bool)
     """
     if older_than is not None:
         parse_duration_ms(older_than, what="--older-than")
-    options = {"--type": type_name, "--state": state, "--older-than": older_than}
     with session() as opened:
         if not yes:
             with reading():
@@ -146,8 +145,8 @@ def purge_command(type_name: str, state: str, older_than: str | None, yes: bool)
             try:
                 removed = opened.client.purge(type_name, state=state, older_than=older_than)
             except OutcomeUnknown as exc:
-                may = "some may be removed or not"
-                raise look_first(exc, "purge", [], may=may, options=options) from None
+                may, options = "some may be removed", {"--type": type_name, "--state": state}
+                raise look_first(exc, "list", [], may=may, options=options) from None
     if common().json:
         say_json({"type": type_name, "state": state, "removed": removed})
     else:

@@ -12,6 +12,7 @@ from scheduld.cli.completing import task_refs, type_names
 from scheduld.cli.confirming import NotConfirmed, tasks_in_words
 from scheduld.cli.output import say, say_json
 from scheduld.cli.several import REFS, look_first, of_each, repeat, tell
+from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput, OutcomeUnknown
 from scheduld.model import State
 
@@ -61,6 +62,7 @@ class Given:
     error: str | None
     limit: int | None
     canary: bool
+    canary_wait: str | None
     yes: bool
 
 
@@ -74,6 +76,9 @@ class Given:
 @click.option("--limit", type=int, metavar="N", help="With --dead: at most so many, the oldest.")
 @click.option(
     "--canary", is_flag=True, help="With --dead: one first, the rest only if it succeeds."
+)
+@click.option(
+    "--canary-wait", metavar="DURATION", help="With --canary: wait so long for its end; default 1m."
 )
 @click.option("--yes", is_flag=True, help="With --dead: do it, for more than one task.")
 @COMMON
@@ -98,6 +103,10 @@ def _check(given: Given) -> None:
             raise InvalidInput("--dead takes no TYPE/ID", hint="one of the two")
         if given.type_name is None:
             raise InvalidInput("--dead needs --type", hint="such as requeue --dead --type hello")
+        if given.canary_wait is not None:
+            if not given.canary:
+                raise InvalidInput("--canary-wait is for --canary", hint="leave it out")
+            parse_duration_ms(given.canary_wait, what="--canary-wait")
         return
     if not given.refs:
         raise InvalidInput("there is no TYPE/ID", hint="or --dead --type TYPE for many")
@@ -106,6 +115,7 @@ def _check(given: Given) -> None:
         "--error": given.error is not None,
         "--limit": given.limit is not None,
         "--canary": given.canary,
+        "--canary-wait": given.canary_wait is not None,
         "--yes": given.yes,
     }
     wrong = next((name for name, is_given in only.items() if is_given), None)
@@ -134,7 +144,11 @@ def _requeue_dead(opened: Session, given: Given) -> None:
             raise NotConfirmed(tasks_in_words(count, f"dead of type {name}", is_all), "requeued")
     try:
         done = opened.client.requeue_dead(
-            name, error=given.error, limit=given.limit, canary=given.canary
+            name,
+            error=given.error,
+            limit=given.limit,
+            canary=given.canary,
+            canary_wait_s=parse_duration_ms(given.canary_wait or "1m") / 1000,
         )
     except OutcomeUnknown as exc:
         options = {"--type": name, "--error": given.error}

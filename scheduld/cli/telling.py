@@ -59,10 +59,10 @@ def group_row(group: DeadGroup, now_ms: int) -> tuple[str, str, str, str, str]:
 
 def pause_text(pause: TypePause, now_ms: int) -> str:
     """Tell in one line that a type is paused, since when, by whom and why."""
-    who = f" by {pause.who}" if pause.who else ""
+    who = f", by {pause.who}" if pause.who else ""
     why = f": {pause.reason}" if pause.reason else ""
-    since = in_words(pause.since_ms - now_ms)
-    return printable(f"{pause.type} is paused, since {since}{who}{why}")
+    ago = in_words(min(0, pause.since_ms - now_ms))  # clocks differ
+    return printable(f"{pause.type} is paused ({ago}{who}){why}")
 
 
 def pause_dict(pause: TypePause) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def test_a_paused_type_is_told_everywhere(cli: Cli) -> None:
     assert cli("pause", "hello", "--reason", "the disk is full").ok().out == (
         "hello paused: the disk is full\n"
     )
-    told = r"scheduld: hello is paused, since [^\n]+ by \S+: the disk is full\n"
+    told = r"scheduld: hello is paused \([^\n]+, by \S+@\S+\): the disk is full\n"
     for argv in (("stats",), ("list",), ("show", "hello/a"), ("list", "--type", "hello")):
         ran = cli(*argv)
         assert ran.code == 0

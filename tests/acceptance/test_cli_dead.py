@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.cli import Cli, cli
+from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,9 +119,36 @@ def test_requeue_by_error_and_with_a_limit(graves: Cli) -> None:
     assert told == {"type": "hello", "requeued": 1, "canary": None}
 
 
+def test_a_canary_that_succeeds_lets_the_rest_go(graves: Cli) -> None:
+    """One task goes first; its success, by a real daemon, schedules the others."""
+    with graves.start("run") as daemon:
+        try:
+            ran = graves("requeue", "--dead", "--type", "hello", "--canary", "--yes").ok()
+            assert ran.out == "hello/a succeeded\n3 requeued\n"
+            wait_until(
+                lambda: _states(graves, "hello/a", "hello/b", "hello/c") == ["done"] * 3, "all run"
+            )
+        finally:
+            daemon.terminate()
+
+
+def test_a_canary_that_does_not_succeed_keeps_the_rest(graves: Cli) -> None:
+    """Without a daemon it waits, and then nothing else is scheduled; exit 1 says so."""
+    requeue = ("requeue", "--dead", "--type", "hello", "--canary")
+    refused = graves(*requeue, "--canary-wait", "50ms", "--yes")
+    assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+    assert "the canary hello/a is scheduled after 0.05 s" in refused.err
+    assert _states(graves, "hello/a", "hello/b", "hello/c") == ["scheduled", "dead", "dead"]
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
+        (("requeue", "--dead", "--type", "hello", "--canary-wait", "1s"), "is for --canary"),
+        (
+            ("requeue", "--dead", "--type", "hello", "--canary", "--canary-wait", "x"),
+            "--canary-wait 'x'",
+        ),
         (("requeue",), "there is no TYPE/ID"),
         (("requeue", "--dead"), "--dead needs --type"),
         (("requeue", "--dead", "--type", "hello", "hello/a"), "--dead takes no TYPE/ID"),
@@ -133,7 +161,10 @@ def test_requeue_by_error_and_with_a_limit(graves: Cli) -> None:
         (("dead", "--group", "--error", "x"), "exclude each other"),
         (("purge", "--state", "done"), "missing option '--type'"),
         (("purge", "--type", "hello"), "missing option '--state'"),
-        (("purge", "--type", "hello", "--state", "running", "--yes"), "tasks that run are not purged"),
+        (
+            ("purge", "--type", "hello", "--state", "running", "--yes"),
+            "tasks that run are not purged",
+        ),
         (("purge", "--type", "hello", "--state", "ded"), "did you mean dead?"),
         (("purge", "--type", "helo", "--state", "dead", "--yes"), "did you mean hello?"),
         (("purge", "--type", "hello", "--state", "dead", "--older-than", "x"), "--older-than 'x'"),

@@ -50,6 +50,17 @@ def _ran(cli: Cli, argv: Sequence[str]) -> str:
         ["list"],
         ["stats"],
         ["cancel", "hello/a"],
+        ["edit", "hello/a", "n=1"],
+        ["run-now", "hello/a"],
+        ["pause", "hello"],
+        ["resume", "hello"],
+        ["dead"],
+        ["dead", "--group"],
+        ["purge", "--type", "hello", "--state", "done", "--yes"],
+        ["requeue", "--dead", "--type", "hello"],
+        ["events"],
+        ["nodes"],
+        ["export"],
     ],
 )
 def test_a_command_loads_nothing_slow(cli: Cli, argv: list[str]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scheduld.store import scripts
 from tests.support.cli import Cli, Ran, cli
 from tests.support.servers import wait_until
 
@@ -216,6 +217,89 @@ def test_a_lost_answer_to_requeue_asks_to_look_first(
     assert (ran.code, len(ran.err.splitlines())) == (4, 1)
     assert f"look first: scheduld show --redis-url {proxy.url} hello/MARKER" in ran.err
     assert warm("show", "hello/MARKER", "--json").ok().json["state"] == "scheduled"
+
+
+REPEATED = [
+    ("edit", "hello/a", "n=2", "b:=[1]", "--at", "2100-01-01T00:00Z"),
+    ("edit", "hello/a", "--payload", '{"n": "it\'s"}', "--in", "90m"),
+    ("edit", "hello/a", "--unset", "m", "--now"),
+    ("edit", "hello/a", "-", "--at", "2100-01-01 09:00", "--timezone", "Asia/Tokyo"),
+    ("pause", "hello", "--reason", "it's full"),
+    ("resume", "hello"),
+]
+
+
+def _sha(name: str) -> bytes:
+    """What a call of a script has in it."""
+    return scripts.load(name).sha.encode()
+
+
+@pytest.mark.parametrize("words", REPEATED, ids=[str(number) for number in range(len(REPEATED))])
+def test_what_does_no_harm_prints_the_command_to_repeat(
+    warm: Cli, tmp_path: Path, valkey_server: RunningServer, words: tuple[str, ...]
+) -> None:
+    """The printed command means the same, leaves the same behind, and ends well."""
+    warm("add", "--type", "hello", "--id", "a", "m=1", "--at", "@4000000000").ok()
+    for once in (("edit", "hello/warm", "n=1"), ("pause", "other"), ("resume", "other")):
+        warm(*once).ok()
+    proxy = _proxy(tmp_path, valkey_server, _sha(words[0]))
+    ran = warm(*words, "--redis-url", proxy.url, "--wait", "0s", stdin=b'{"z": 1}')
+    proxy.close()
+    assert proxy.lost.is_set()
+    left = _left(warm)
+    warm(*_command(ran, warm, valkey_server.url)).ok()
+    assert _left(warm) == left
+
+
+def _left(cli: Cli) -> tuple[object, ...]:
+    told = cli("show", "hello/a", "--json").json
+    stats = cli("stats", "--type", "hello", "--json").json
+    # What counts from now is later the second time.
+    due_ms = told["due_ms"] if told["due_ms"] > 4_000_000_000_000 else None
+    return told["payload"], due_ms, stats["paused"]
+
+
+LOOKED_AT = [
+    (("run-now", "hello/a"), "run_now", "show"),
+    (("edit", "hello/a", "n=2", "--if-revision", "0"), "edit", "show"),
+    (("purge", "--type", "hello", "--state", "cancelled", "--yes"), "purge", "list"),
+    (("requeue", "--dead", "--type", "hello", "--error", "a b", "--yes"), "requeue", "dead"),
+]
+
+
+@pytest.mark.parametrize(("words", "script", "look"), LOOKED_AT, ids=[row[1] for row in LOOKED_AT])
+def test_where_a_repeat_could_do_harm_the_hint_is_to_look(
+    warm: Cli,
+    tmp_path: Path,
+    valkey_server: RunningServer,
+    words: tuple[str, ...],
+    script: str,
+    look: str,
+) -> None:
+    """Exit 4, and a command that tells, and changes nothing."""
+    for task_id in ("a", "b", "c"):
+        warm("add", "--type", "hello", "--id", task_id, "--at", "@4000000000").ok()
+    warm("cancel", "hello/b").ok()
+    with valkey_server.client() as client:
+        prefix = f"{warm.namespace}:{{hello}}:"
+        client.zrem(f"{prefix}due", "c")
+        client.hset(f"{prefix}task:c", "error", '{"kind": "A B"}')
+        client.zadd(f"{prefix}dead", {"c": 1_700_000_000_000})
+    for once in (
+        ("edit", "hello/warm", "n=1"),
+        ("run-now", "hello/warm"),
+        ("purge", "--type", "other", "--state", "cancelled", "--yes"),
+    ):
+        warm(*once).ok()
+    proxy = _proxy(tmp_path, valkey_server, _sha(script))
+    ran = warm(*words, "--redis-url", proxy.url, "--wait", "0s")
+    proxy.close()
+    assert proxy.lost.is_set()
+    assert (ran.code, ran.out, ran.err.count("\n")) == (4, "", 1)
+    hint = ran.err.rstrip().partition("(look first: ")[2].removesuffix(")")
+    name, *rest = shlex.split(hint)
+    assert (name, rest[0]) == ("scheduld", look)
+    assert warm(*(valkey_server.url if word == proxy.url else word for word in rest)).code == 0
 
 
 def test_a_lost_answer_to_a_read_is_unreachable(
