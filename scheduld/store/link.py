@@ -139,7 +139,7 @@ class AsyncLink:
     async def commands(self, *commands: Command, writes: bool = False) -> list[Any]:
         """Send plain commands in one exchange; raises on the first error."""
         replies = await self._exchange(list(commands), writes=writes)
-        return checked(replies)
+        return checked(replies, commands)
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -123,7 +123,7 @@ class SyncLink:
 
     def commands(self, *commands: Command, writes: bool = False) -> list[Any]:
         """Send plain commands in one exchange; raises on the first error."""
-        return checked(self._exchange(list(commands), writes=writes))
+        return checked(self._exchange(list(commands), writes=writes), commands)
 
     def close(self) -> None:
         """Close all connections."""

@@ -71,8 +71,8 @@ def is_missing_script(reply: object) -> bool:
     return isinstance(reply, ServerError) and reply.code == "NOSCRIPT"
 
 
-def from_reply(reply: ServerError) -> ScheduldError:
-    """Explain an error that the server answered."""
+def from_reply(reply: ServerError, key: object = "") -> ScheduldError:
+    """Explain an error that the server answered; `key` is one of those that it was asked about."""
     message = _one_line(reply)
     for word, meaning in _NOT_NOW.items():
         # An error inside a script has other words before its code.
@@ -85,10 +85,17 @@ def from_reply(reply: ServerError) -> ScheduldError:
         )
     if "WRONGTYPE" in message:
         return Conflict(
-            "a key of this type holds another kind of value; nothing was changed",
+            f"a key of {_type_of(key)} holds another kind of value; nothing was changed",
             hint="find the key with TYPE, and rename or remove it",
         )
     return ScheduldError(f"Redis refused the call: {message.removeprefix('ERR ')[:300]}")
+
+
+def _type_of(key: object) -> str:
+    """Name the task type in the hash tag of a key."""
+    text = key.decode(errors="replace") if isinstance(key, bytes) else str(key)
+    name = text.partition("{")[2].partition("}")[0]
+    return f"type {printable(name)}" if name else "this type"
 
 
 def from_interruption(stop: Interrupted, *, writes: bool) -> ScheduldError:

@@ -174,7 +174,7 @@ def read(
     `sent_at`: monotonic second before the call was sent, see ServerClock.
     """
     if isinstance(reply, ServerError):
-        return from_reply(reply)
+        return from_reply(reply, call.keys[0])
     if call.args[DEADLINE - 1] == "":
         server.told(reply[1] / 1000, sent_at=sent_at)
     if reply[0] == Code.LATE:
@@ -235,9 +235,9 @@ def any_writes(calls: Sequence[Call[Any]]) -> bool:
     return any(call.script.writes for call in calls)
 
 
-def checked(replies: list[Any]) -> list[Any]:
+def checked(replies: list[Any], commands: Sequence[Command]) -> list[Any]:
     """Raise the first error among the replies to plain commands."""
-    for reply in replies:
+    for reply, command in zip(replies, commands, strict=True):
         if isinstance(reply, ServerError):
-            raise from_reply(reply)
+            raise from_reply(reply, command[1] if len(command) > 1 else "")
     return replies

@@ -15,6 +15,8 @@ from tests.support.servers import wait_until
 if TYPE_CHECKING:
     import subprocess
 
+    from tests.support.servers import RunningServer
+
 __all__ = ["cli"]  # the fixture
 
 
@@ -203,3 +205,19 @@ def test_export_into_a_pipe_that_closes(cli: Cli) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert (process.wait(20), process.stderr.read()) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "argv", [("list",), ("dead",), ("dead", "--group"), ("events",), ("export",)]
+)
+def test_a_foreign_key_is_named_by_its_type(
+    cli: Cli, valkey_server: RunningServer, argv: tuple[str, ...]
+) -> None:
+    """Where another program's key is in the way of one of many types, the error says of which."""
+    _add(cli, "a")
+    with valkey_server.client() as client:
+        for name in ("due", "dead", "events"):
+            client.set(f"{cli.namespace}:{{other}}:{name}", "x")
+    ran = cli(*argv)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "a key of type other holds another kind of value" in ran.err

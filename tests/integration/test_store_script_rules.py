@@ -115,7 +115,9 @@ def test_a_foreign_key_refuses_before_the_first_write(store: Store, busy: Busy, 
         store.redis.rename(key, f"{key}.aside")
         store.redis.set(key, "foreign")
         before = store.dump()
-        with pytest.raises(Conflict, match="holds another kind of value; nothing was changed"):
+        with pytest.raises(
+            Conflict, match="a key of type job holds another kind of value; nothing was"
+        ):
             store.run(busy.call(name))
         assert store.dump() == before, key
         store.redis.rename(f"{key}.aside", key)
