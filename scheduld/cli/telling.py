@@ -72,11 +72,11 @@ def pause_dict(pause: TypePause) -> dict[str, Any]:
 
 def event_line(event: Event) -> str:
     """Tell an event in one line: when, type, what, which tasks, who, and why."""
-    ids = list(event.ids) + ([f"+{event.more} more"] if event.more else [])
-    errors = f": {'; '.join(event.errors)}" if event.errors else ""
+    ids = " ".join([*event.ids, *([f"+{event.more} more"] if event.more else [])])
     node = f" ({event.node})" if event.node else ""
-    at = iso(event.at_ms)
-    return printable(f"{at}  {event.type}  {event.kind}  {' '.join(ids)}{node}{errors}")
+    errors = f": {'; '.join(event.errors)}" if event.errors else ""
+    facts = [iso(event.at_ms) or "", event.type, event.kind, ids]
+    return printable("  ".join(filter(None, facts)) + node + errors)
 
 
 def event_dict(event: Event) -> dict[str, Any]:

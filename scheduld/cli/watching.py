@@ -70,19 +70,21 @@ def events_command(
         if named and type_name not in (None, named):
             raise InvalidInput(f"--type and --id name two types, {type_name} and {named}")
         type_name = named or type_name
+    most = _LIMIT if limit is None else limit
     with session() as opened, reading():
         start = None if since is None else _since(since, opened.settings.timezone)
         if follow:
             for event in opened.client.follow(type_name, id=task_id, since=start):
                 _print(event)
             return
-        found = opened.client.events(
-            type_name, id=task_id, since=start, limit=_LIMIT if limit is None else limit
-        )
+        found = opened.client.events(type_name, id=task_id, since=start, limit=most)
     for event in found:
         _print(event)
     if not found:
         note("no events")
+    elif len(found) >= most:
+        which = "newest" if start is None else "first"
+        note(f"only the {which} {most} are shown; --limit shows more")
 
 
 def _since(text: str, zone: str | None) -> datetime | str:

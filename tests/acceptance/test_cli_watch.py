@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,26 @@ def test_events_since(cli: Cli) -> None:
     assert len(_told(cli("events", "--since", "2020-01-01T00:00Z", "--json").ok().out)) == 1
     nothing = cli("events", "--since", "@4000000000")
     assert (nothing.code, nothing.out, nothing.err) == (0, "", "no events\n")
+
+
+def test_events_that_are_left_out_are_told(cli: Cli) -> None:
+    """The newest so many, or with --since the first; a note says that there are more."""
+    for task_id in ("a", "b", "c"):
+        _add(cli, task_id)
+    newest = cli("events", "--limit", "2", "--json")
+    assert [ids for _, _, ids in _told(newest.out)] == [["b"], ["c"]]
+    assert newest.err == "only the newest 2 are shown; --limit shows more\n"
+    first = cli("events", "--limit", "2", "--since", "1h", "--json")
+    assert [ids for _, _, ids in _told(first.out)] == [["a"], ["b"]]
+    assert first.err == "only the first 2 are shown; --limit shows more\n"
+
+
+def test_an_event_of_no_task(cli: Cli) -> None:
+    """A pause concerns a type; its reason stands behind."""
+    _add(cli, "a")
+    cli("pause", "hello", "--reason", "the disk is full").ok()
+    line = cli("events", "--type", "hello").ok().out.splitlines()[-1]
+    assert re.search(r"Z  hello  paused \(client-\w+\): the disk is full$", line)
 
 
 @pytest.mark.parametrize(
