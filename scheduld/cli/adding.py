@@ -14,7 +14,7 @@ from scheduld.cli.common import COMMON, Common, Session, common, session
 from scheduld.cli.completing import files, type_names, zones
 from scheduld.cli.instants import at_text, check_one, due_of
 from scheduld.cli.output import OutputLost, RepeatSafely, note, say, say_json
-from scheduld.cli.payloads import STDIN, Collected, collect
+from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, Collected, collect
 from scheduld.cli.repeating import command_line, unknown
 from scheduld.errors import InvalidInput, OutcomeUnknown, ScheduldError
 from scheduld.names import id_fault
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from scheduld.client.adding import TaskSpec
     from scheduld.model import OnConflict, Task
 
-_SHORT_PAYLOAD = 8192
 _OPEN = "the task may be stored or not"
 _EXAMPLES = """\b
 Examples:
@@ -181,7 +180,7 @@ def _repeat(given: Given, said: Common, spec: TaskSpec, collected: Collected) ->
         "--allow-unknown": given.allow_unknown,
     }
     text = json.dumps(collected.payload)
-    if collected.from_stdin and len(text) <= _SHORT_PAYLOAD:
+    if collected.from_stdin and len(text) <= SHORT_PAYLOAD:
         return command_line("add", {**options, "--payload": text}, said, [])
     options |= {"--payload": given.payload, "--payload-file": given.payload_file}
     dashed = any(entry.startswith("-") and entry != STDIN for entry in given.entries)

@@ -61,7 +61,10 @@ def _both(new: str) -> tuple[Loaded, Loaded]:
 
     try:
         # The handlers of the old one are not asked for: only a daemon needs them.
-        return load_whole(common().config), load_checked(new)
+        before = load_whole(common().config)
+        for text in before.config.notes:
+            note(f"scheduld: {printable(text)}")
+        return before, load_checked(new)
     except ConfigError as exc:
         if common().json:
             raise

@@ -10,11 +10,10 @@ class NotConfirmed(InvalidInput):
 
     kind = "not_confirmed"
 
-    def __init__(self, what: str, done: str) -> None:
+    def __init__(
+        self, count: int, state: str, type_name: str, done: str, *, is_all: bool = True
+    ) -> None:
+        number = f"{count:,}" if is_all else f"{count:,} or more"
+        tasks = "task" if count == 1 and is_all else "tasks"
+        what = f"{number} {state} {tasks} of type {type_name}"
         super().__init__(f"{what} would be {done}, none is", hint="--yes does it")
-
-
-def tasks_in_words(count: int, which: str, is_all: bool = True) -> str:
-    """Tell a number of tasks, maybe one that is only known not to be smaller."""
-    number = f"{count:,}" if is_all else f"{count:,} or more"
-    return f"{number} task{'' if count == 1 and is_all else 's'} {which}"

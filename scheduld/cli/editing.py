@@ -12,8 +12,8 @@ from scheduld.cli.common import COMMON, REF, common, session
 from scheduld.cli.completing import files, zones
 from scheduld.cli.instants import at_text, check_one, due_of
 from scheduld.cli.output import say, say_json
-from scheduld.cli.payloads import STDIN, collect
-from scheduld.cli.several import REFS, look_first, of_each, repeat, tell
+from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, collect
+from scheduld.cli.several import REFS, look_first, of_each, repeat
 from scheduld.errors import InvalidInput, OutcomeUnknown
 
 if TYPE_CHECKING:
@@ -145,22 +145,24 @@ def _edited(opened: Session, given: Given, edit: Edit) -> Task:
         if given.if_revision is not None:
             # The revision has moved if it was edited: the repeat would seem refused.
             raise look_first(exc, "show", [ref], may=may) from None
-        rest = [ref, *(_entry(key, value) for key, value in (edit.merge or {}).items())]
-        raise repeat(exc, "edit", rest, may=may, options=_options(given, edit)) from None
+        options, entries = _repeated(given, edit)
+        words = [*(f"--unset={key}" for key in given.unset), "--", ref, *entries]
+        raise repeat(exc, "edit", words, may=may, options=options) from None
 
 
-def _options(given: Given, edit: Edit) -> dict[str, str | bool | None]:
-    return {
+def _repeated(given: Given, edit: Edit) -> tuple[dict[str, str | bool | None], tuple[str, ...]]:
+    """Return options and entries that mean the same edit, without a payload that fills screens."""
+    options = {
         "--at": at_text(edit.at),
         "--in": given.delay,
         "--now": given.now,
-        "--payload": None if edit.payload is None else json.dumps(edit.payload),
         "--allow-past": given.allow_past,
     }
-
-
-def _entry(key: str, value: Any) -> str:
-    return f"{key}={value}" if isinstance(value, str) else f"{key}:={json.dumps(value)}"
+    text = "" if edit.payload is None else json.dumps(edit.payload)
+    if text and len(text) <= SHORT_PAYLOAD:
+        return {**options, "--payload": text}, ()
+    options |= {"--payload": given.payload, "--payload-file": given.payload_file}
+    return options, given.entries
 
 
 def _tell(task: Task, zone: str | None) -> None:
@@ -187,13 +189,13 @@ def run_now_command(refs: tuple[str, ...]) -> None:
     """
     with session() as opened:
 
-        def run_now(type_name: str, task_id: str) -> None:
+        def run_now(type_name: str, task_id: str) -> tuple[Task, str]:
             try:
                 task = opened.client.run_now(type_name, task_id)
             except OutcomeUnknown as exc:
                 # It may have run, failed, and wait again by now.
                 ref = f"{type_name}/{task_id}"
                 raise look_first(exc, "show", [ref], may="it may be due now or not") from None
-            tell(task, "due now")
+            return task, "due now"
 
         of_each(opened, refs, run_now)

@@ -10,7 +10,7 @@ import click
 from scheduld.cli import telling
 from scheduld.cli.common import COMMON, TYPE, common, reading, session
 from scheduld.cli.completing import states, type_names
-from scheduld.cli.confirming import NotConfirmed, tasks_in_words
+from scheduld.cli.confirming import NotConfirmed
 from scheduld.cli.output import note, say, say_json, table
 from scheduld.cli.several import look_first
 from scheduld.duration import parse_duration_ms
@@ -139,7 +139,7 @@ def purge_command(type_name: str, state: str, older_than: str | None, yes: bool)
                     type_name, state=state, older_than=older_than, dry_run=True
                 )
             if count:
-                raise NotConfirmed(tasks_in_words(count, f"of type {type_name}"), "removed")
+                raise NotConfirmed(count, state, type_name, "removed")
             removed = 0
         else:
             try:

@@ -9,15 +9,16 @@ import click
 
 from scheduld.cli.common import COMMON, common, session
 from scheduld.cli.completing import task_refs, type_names
-from scheduld.cli.confirming import NotConfirmed, tasks_in_words
+from scheduld.cli.confirming import NotConfirmed
 from scheduld.cli.output import say, say_json
-from scheduld.cli.several import REFS, look_first, of_each, repeat, tell
+from scheduld.cli.several import REFS, look_first, of_each, repeat
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput, OutcomeUnknown
 from scheduld.model import State
 
 if TYPE_CHECKING:
     from scheduld.cli.common import Session
+    from scheduld.model import Task
 
 _CANCEL_EXAMPLES = """\b
 Examples:
@@ -41,13 +42,13 @@ def cancel_command(refs: tuple[str, ...]) -> None:
     """
     with session() as opened:
 
-        def cancel(type_name: str, task_id: str) -> None:
+        def cancel(type_name: str, task_id: str) -> tuple[Task, str]:
             try:
                 task = opened.client.cancel(type_name, task_id)
             except OutcomeUnknown as exc:
                 ref = f"{type_name}/{task_id}"
                 raise repeat(exc, "cancel", [ref], may="it may be cancelled or not") from None
-            tell(task, "cancelling" if task.state is State.RUNNING else "cancelled")
+            return task, "cancelling" if task.state is State.RUNNING else "cancelled"
 
         of_each(opened, refs, cancel)
 
@@ -124,14 +125,14 @@ def _check(given: Given) -> None:
 
 
 def _requeue(opened: Session, refs: tuple[str, ...]) -> None:
-    def requeue(type_name: str, task_id: str) -> None:
+    def requeue(type_name: str, task_id: str) -> tuple[Task, str]:
         try:
             task = opened.client.requeue(type_name, task_id)
         except OutcomeUnknown as exc:
             # A repeat could run it once more, if it was requeued and has ended again since.
             ref, may = f"{type_name}/{task_id}", "it may be scheduled again or not"
             raise look_first(exc, "show", [ref], may=may) from None
-        tell(task, "scheduled")
+        return task, "scheduled"
 
     of_each(opened, refs, requeue)
 
@@ -141,7 +142,7 @@ def _requeue_dead(opened: Session, given: Given) -> None:
     if not given.yes:
         count, is_all = _counted(opened, given)
         if count > 1:
-            raise NotConfirmed(tasks_in_words(count, f"dead of type {name}", is_all), "requeued")
+            raise NotConfirmed(count, "dead", name, "requeued", is_all=is_all)
     try:
         done = opened.client.requeue_dead(
             name,

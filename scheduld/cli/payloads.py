@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Most bytes that are read of a file or of stdin: four times the largest `max_payload`."""
+SHORT_PAYLOAD = 8192
+"""A longer one is not printed in a command to repeat, in characters."""
 STDIN = "-"
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from scheduld.cli.common import common
 from scheduld.cli.completing import task_refs
-from scheduld.cli.output import RepeatSafely, report, say, say_json
+from scheduld.cli.output import RepeatSafely, report, say_all
 from scheduld.cli.repeating import command_line, unknown
 from scheduld.errors import OutcomeUnknown, ScheduldError
 
@@ -23,31 +25,35 @@ REFS = click.argument(
 )
 
 
-def of_each(opened: Session, refs: Sequence[str], do: Callable[[str, str], None]) -> None:
-    """Do something to each task, in order.
+def of_each(
+    opened: Session, refs: Sequence[str], do: Callable[[str, str], tuple[Task, str]]
+) -> None:
+    """Do something to each task, in order, then print each with the word for what became of it.
 
     What is refused by the state of one of several is told, and the rest goes on; then the
     command ends with 1. Anything else ends it at once.
     """
+    done: list[tuple[Task, str]] = []
     refused = 0
     for ref in refs:
         try:
-            do(*opened.task_named(ref))
+            done.append(do(*opened.task_named(ref)))
         except ScheduldError as exc:
             if len(refs) == 1 or exc.exit_code != ScheduldError.exit_code:
+                with suppress(BrokenPipeError, ScheduldError):
+                    _tell(done)
                 raise
             report(exc, as_json=common().json)
             refused = exc.exit_code
+    # At the end: when nobody reads any longer, all the same all is done.
+    _tell(done)
     if refused:
         click.get_current_context().exit(refused)
 
 
-def tell(task: Task, word: str) -> None:
-    """Print a task and what became of it."""
-    if common().json:
-        say_json(task.to_dict())
-    else:
-        say(f"{task.ref} {word}")
+def _tell(done: Sequence[tuple[Task, str]]) -> None:
+    as_json = common().json
+    say_all(json.dumps(task.to_dict()) if as_json else f"{task.ref} {word}" for task, word in done)
 
 
 def repeat(

@@ -166,6 +166,19 @@ def test_of_several_tasks_the_refused_ones_are_told(cli: Cli, command: str) -> N
     assert ran.err == "scheduld: there is no task hello/nope\nscheduld: there is no task nope\n"
 
 
+def test_of_several_tasks_all_are_done_though_nobody_reads(cli: Cli) -> None:
+    """With a broken pipe on stdout none is left out, for the exit code is 0."""
+    for task_id in ("a", "b", "c"):
+        _add(cli, task_id)
+    with cli.start("cancel", "hello/a", "hello/b", "hello/c") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.wait(20), process.stderr.read()) == (0, "")
+    states = [_task(cli, f"hello/{task_id}")["state"] for task_id in ("a", "b", "c")]
+    assert states == ["cancelled"] * 3
+
+
 def test_of_several_tasks_a_misspelt_one_ends_the_command(cli: Cli) -> None:
     """A usage error is not passed over: exit 2, and what stands before it is done."""
     _add(cli)

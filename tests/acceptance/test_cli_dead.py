@@ -98,7 +98,7 @@ def test_requeue_of_many_tells_how_many_first(graves: Cli) -> None:
     asked = graves("requeue", "--dead", "--type", "hello")
     assert (asked.code, asked.out) == (2, "")
     assert asked.err == (
-        "scheduld: 3 tasks dead of type hello would be requeued, none is (--yes does it)\n"
+        "scheduld: 3 dead tasks of type hello would be requeued, none is (--yes does it)\n"
     )
     assert _states(graves, "hello/a", "hello/b", "hello/c") == ["dead"] * 3
     assert graves("requeue", "--dead", "--type", "hello", "--yes").ok().out == "3 requeued\n"
@@ -112,7 +112,7 @@ def test_requeue_of_many_tells_how_many_first(graves: Cli) -> None:
 def test_requeue_by_error_and_with_a_limit(graves: Cli) -> None:
     """One task needs no --yes; the oldest go first."""
     requeue = ("requeue", "--dead", "--type", "hello")
-    assert "2 tasks dead" in graves(*requeue, "--error", "REFUSED").err
+    assert "2 dead tasks" in graves(*requeue, "--error", "REFUSED").err
     assert graves(*requeue, "--error", "refused", "--limit", "1").ok().out == "1 requeued\n"
     assert _states(graves, "hello/a", "hello/b", "hello/c") == ["scheduled", "dead", "dead"]
     told = graves(*requeue, "--error", "has no key", "--json").ok().json
@@ -188,7 +188,7 @@ def test_purge_tells_how_many_first(graves: Cli) -> None:
     asked = graves(*purge)
     assert (asked.code, asked.out) == (2, "")
     assert asked.err == (
-        "scheduld: 3 tasks of type hello would be removed, none is (--yes does it)\n"
+        "scheduld: 3 dead tasks of type hello would be removed, none is (--yes does it)\n"
     )
     assert graves(*purge, "--json").error["kind"] == "not_confirmed"
     assert _states(graves, "hello/a") == ["dead"]

@@ -222,7 +222,8 @@ def test_a_lost_answer_to_requeue_asks_to_look_first(
 REPEATED = [
     ("edit", "hello/a", "n=2", "b:=[1]", "--at", "2100-01-01T00:00Z"),
     ("edit", "hello/a", "--payload", '{"n": "it\'s"}', "--in", "90m"),
-    ("edit", "hello/a", "--unset", "m", "--now"),
+    ("edit", "hello/a", "--unset", "m", "--unset", "x=y", "--now"),
+    ("edit", "--timezone", "UTC", "--", "hello/a", "-x=1", 'y::="z"'),
     ("edit", "hello/a", "-", "--at", "2100-01-01 09:00", "--timezone", "Asia/Tokyo"),
     ("pause", "hello", "--reason", "it's full"),
     ("resume", "hello"),
@@ -243,7 +244,7 @@ def test_what_does_no_harm_prints_the_command_to_repeat(
     for once in (("edit", "hello/warm", "n=1"), ("pause", "other"), ("resume", "other")):
         warm(*once).ok()
     proxy = _proxy(tmp_path, valkey_server, _sha(words[0]))
-    ran = warm(*words, "--redis-url", proxy.url, "--wait", "0s", stdin=b'{"z": 1}')
+    ran = warm("--redis-url", proxy.url, "--wait", "0s", *words, stdin=b'{"z": 1}')
     proxy.close()
     assert proxy.lost.is_set()
     left = _left(warm)
@@ -257,6 +258,20 @@ def _left(cli: Cli) -> tuple[object, ...]:
     # What counts from now is later the second time.
     due_ms = told["due_ms"] if told["due_ms"] > 4_000_000_000_000 else None
     return told["payload"], due_ms, stats["paused"]
+
+
+def test_a_large_payload_of_an_edit_is_not_printed(
+    warm: Cli, tmp_path: Path, valkey_server: RunningServer
+) -> None:
+    """Then the command reads stdin again."""
+    warm("add", "--type", "hello", "--id", "a", "--at", "@4000000000").ok()
+    warm("edit", "hello/warm", "n=1").ok()
+    proxy = _proxy(tmp_path, valkey_server, _sha("edit"))
+    stdin = b'{"x": "' + b"x" * 20_000 + b'"}'
+    ran = warm("edit", "hello/a", "-", "--redis-url", proxy.url, "--wait", "0s", stdin=stdin)
+    proxy.close()
+    assert _command(ran, warm, "url")[-2:] == ["hello/a", "-"]
+    assert len(ran.err) < 1000
 
 
 LOOKED_AT = [
