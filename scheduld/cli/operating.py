@@ -15,7 +15,7 @@ import click
 
 from scheduld.cli.common import CONFIG, JSON, REDIS_URL, common
 from scheduld.cli.loading import load_checked, print_problems
-from scheduld.cli.output import OutputLost, say, say_json, shell_words
+from scheduld.cli.output import OutputLost, note, say, say_json, shell_words
 from scheduld.errors import ConfigError, InvalidInput, ScheduldError
 from scheduld.names import printable
 from scheduld.version import __version__
