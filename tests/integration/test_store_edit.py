@@ -157,6 +157,17 @@ def test_a_plain_add_of_an_ended_id(store: Store, state: str, verb: str) -> None
     assert store.take("x").payload == b'{"p":1}'
 
 
+def test_a_new_life_has_no_edits_behind_it(store: Store) -> None:
+    """Its revision is counted from zero, whatever the old one had come to."""
+    store.add("x", NOW)
+    store.edit("x", payload=NEW)
+    store.finish(store.take("x"))
+    store.plain("x", NOW + 500)
+    assert store.edit("x", payload=NEW, if_revision=1) == Edited(4, "scheduled", 0)
+    assert store.edit("x", payload=NEW, if_revision=0) == Edited(1, "scheduled", 1)
+    assert store.fields("x")["revision"] == b"1"
+
+
 def test_what_was_put_in_the_place_of_an_early_claim_is_changed(store: Store) -> None:
     """A plain add of an id that is claimed early counts first, then the change is made to it."""
     claim = store.take_early("x", 50)

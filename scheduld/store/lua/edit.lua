@@ -21,6 +21,10 @@ local at, delay, payload = ARGV[11], ARGV[12], ARGV[13]
 
 local state = state_of(id)
 local known = state == 'broken' and {} or redis.call('HMGET', task, 'revision', 'edited', 'payload')
+if state == 'scheduled' and (redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)) then
+  -- A plain add of an ended id: its new life has no edits behind it.
+  known = {false, false, known[3]}
+end
 local found = number(known[1]) or 0
 local code = 3
 if state ~= 'none' and known[2] == token then
@@ -31,7 +35,6 @@ elseif state == 'scheduled' or state == 'early' then
     code = 4
   else
     make_ready(id, state)
-    -- A new life has no edits behind it.
     found = (number(redis.call('HGET', task, 'revision')) or 0) + 1
     redis.call('HSET', task, 'revision', int(found), 'edited', token)
     if payload ~= '' then
