@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OnConflict = Literal["error", "keep", "replace"]
+OnConflict = Literal["error", "keep", "replace", "rerun"]
 Isolation = Literal["inline", "thread", "process"]
 Durable = Literal["memory", "disk", "replica"]
 Backoff = Literal["exponential", "quadratic", "fixed", "list"]
@@ -100,6 +100,16 @@ class TaskType:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Handed to the handler; may hold secrets."""
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether replicas together must keep to a limit."""
+        return (
+            self.max_running is not None
+            or self.rate_limit is not None
+            or self.max_running_per_key is not None
+            or self.rate_limit_per_key is not None
+        )
+
 
 @dataclass(frozen=True)
 class Task:
@@ -136,6 +146,9 @@ class Task:
     """Lines that runs kept with the task by `run.log`: `at_ms` and `text`, the oldest first."""
     successor: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
+    priority: int = 0
+    key: str | None = None
+    expires_ms: int | None = None
     created: bool | None = None
     """Only in the answer of an add: whether this call stored the task."""
 

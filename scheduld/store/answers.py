@@ -59,14 +59,19 @@ class Added(IntEnum):
     KEPT = 4
     EXISTS = 5
     BROKEN = 6
+    PUT_OFF = 7
 
 
 class AddedTask(NamedTuple):
-    """What became of one task of an add; `due_ms` and `state` are those of the kept record."""
+    """What became of one task of an add; `due_ms` and `state` are those of the kept record.
+
+    `raw_id`: of the task that it went to or met, if that is another one, unique in the same.
+    """
 
     code: Added
     due_ms: int | None
     state: str
+    raw_id: bytes | None = None
 
 
 @dataclass(frozen=True)

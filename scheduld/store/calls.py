@@ -102,6 +102,8 @@ class NewTask(NamedTuple):
     token: str
     at_ms: int | None = None
     delay_ms: int = 0
+    load: str = ""
+    """What it says about load, packed (lua/include/load.lua)."""
 
 
 def add(
@@ -113,11 +115,14 @@ def add(
     for task in tasks:
         at = "" if task.at_ms is None else task.at_ms
         rest += (task.raw_id, at, task.delay_ms, task.payload, task.token)
+    loads = [task.load for task in tasks] if any(task.load for task in tasks) else []
+    rest += loads
 
     def parse(answer: list[Any]) -> list[AddedTask]:
         if answer[2]:
             return [
-                AddedTask(Added(code), to_ms(due), text(state)) for code, due, state in answer[2]
+                AddedTask(Added(code), to_ms(due), text(state), *other)
+                for code, due, state, *other in answer[2]
             ]
         now_ms = answer[1] // 1000
         return [
@@ -135,7 +140,7 @@ def add(
         parse,
         extra_keys=type_keys.tasks([task.raw_id for task in tasks]),
         rest=rest,
-        args={"on_conflict": on_conflict, "count": len(tasks)},
+        args={"on_conflict": on_conflict, "loads": len(loads) or "", "count": len(tasks)},
     )
 
 
@@ -183,6 +188,7 @@ def claim(
             "lease": lease_ms,
             "bound": request.bound_ms,
             "max_interruptions": kind.max_interruptions,
+            "limit": _limit(kind),
             "plain_count": len(verdicts.plain),
             "fences": verdicts.fences,
             "verdict_count": len(verdicts.others),
@@ -287,6 +293,18 @@ def _retention(kind: TaskType) -> dict[str, Arg]:
         "dead_count": kind.keep_dead.count,
         "dead_age": kind.keep_dead.age_ms,
     }
+
+
+def _limit(kind: TaskType) -> str:
+    """Write the limits of a type as lua/include/limit.lua reads them; '' if it has none."""
+    if not kind.is_limited:
+        return ""
+    rates = [
+        (None, None) if rate is None else (rate.count, rate.period_ms)
+        for rate in (kind.rate_limit, kind.rate_limit_per_key)
+    ]
+    numbers = (kind.max_running, *rates[0], kind.max_running_per_key, *rates[1])
+    return " ".join("-" if number is None else str(number) for number in numbers)
 
 
 def _pairs(pairs: Iterable[tuple[bytes, int]]) -> list[Arg]:

@@ -94,6 +94,33 @@ class TypeKeys:
         """Hash with TTL: how late runs began and how long they took in ten minutes."""
         return f"{self.root}times:{window}"
 
+    @cached_property
+    def priorities(self) -> str:
+        """Zset: id of a task with a priority that was not due yet -> its due ms. A hint."""
+        return self.root + "prio"
+
+    @cached_property
+    def lazy(self) -> str:
+        """Zset: id of a due task of low priority -> its score in `due`. A hint."""
+        return self.root + "lazy"
+
+    @cached_property
+    def starts(self) -> str:
+        """Zset with TTL: the newest starts of the type -> ms."""
+        return self.root + "starts"
+
+    def of_key(self, what: str, key: str) -> str:
+        """Name a helper of one key: `holders`, `starts`, `parked`, `paced`; zsets."""
+        return f"{self.root}{what}:{key}"
+
+    def unique(self, digest: str) -> str:
+        """String, maybe with TTL: the id of the one task of a digest."""
+        return self.root + "unique:" + digest
+
+    def joined(self, token: str) -> str:
+        """String with TTL: the id that an add of this token went to, where that is another's."""
+        return self.root + "joined:" + token
+
     def indexes(self) -> tuple[str, str, str, str]:
         """The four zsets, in the order that scripts take them."""
         return (self.due, self.leased, self.done, self.dead)

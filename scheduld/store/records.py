@@ -65,11 +65,18 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         log=_log(fields),
         successor=_successor(fields),
         error=_error(raw) or _json(fields, "error") or error,
+        priority=_priority(fields),
+        key=_text(fields, "key"),
+        expires_ms=_number(fields, "expires"),
     )
 
 
 def _due_ms(raw: RawTask, state: State) -> int | None:
     if state is State.SCHEDULED:
+        moved = raw.fields.get("moved", b"").split()
+        if len(moved) == 2 and raw.due_ms is not None and to_ms(moved[1]) == raw.due_ms:
+            # For its priority, or because it waits for others, it stands elsewhere than it is due.
+            return to_ms(moved[0])
         return raw.due_ms if raw.due_ms is not None else _number(raw.fields, "early")
     return _number(raw.fields, "due")
 
@@ -121,6 +128,14 @@ def _number(fields: dict[str, bytes], name: str) -> int | None:
     if raw is not None and raw.isdigit():
         return int(raw)
     return to_ms(raw)
+
+
+def _priority(fields: dict[str, bytes]) -> int:
+    try:
+        value = int(fields.get("priority", b"0"))
+    except ValueError:
+        return 0
+    return value if -100 <= value <= 100 else 0
 
 
 def _text(fields: dict[str, bytes], name: str) -> str | None:

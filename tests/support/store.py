@@ -105,9 +105,10 @@ class Store:
         payload: bytes = b'{"n":1}',
         token: str = "",
         on_conflict: OnConflict = "error",
+        load: str = "",
     ) -> AddedTask:
-        """Add one task, due now if no instant is given."""
-        task = NewTask(encode_id(task_id), payload, token, at_ms)
+        """Add one task, due now if no instant is given; `load` is packed."""
+        task = NewTask(encode_id(task_id), payload, token, at_ms, load=load)
         return self.add_all([task], on_conflict)[0]
 
     def claim_call(

@@ -77,10 +77,12 @@ class Model:
         due = sorted(
             (task.due() or 0, i) for i, task in self.tasks.items() if "due" in task.indexes()
         )
-        taken = []
+        taken: list[str] = []
         want = 0 if self.is_paused else want
-        for at, task_id in [entry for entry in due if entry[0] <= now + early_ms][:want]:
+        for at, task_id in [entry for entry in due if entry[0] <= now + early_ms]:
             task = self.tasks[task_id]
+            if len(taken) == want:
+                break
             if task.state in HELD:
                 task.successor, task.plain = (at, task.payload), None
                 continue

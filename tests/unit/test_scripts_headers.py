@@ -44,6 +44,7 @@ REST = {
         for name in ("add", "audit", "fields", "note", "read", "renew", "requeue", "start")
     ),
     *(("add", "ARGV", f"from + {number}") for number in range(1, 6)),
+    ("add", "ARGV", "9 + count * 5 + index"),
     ("audit", "ARGV", "8 + index"),
     ("requeue", "ARGV", "8 + index"),
     ("read", "ARGV", "7 + index"),

@@ -4,21 +4,23 @@
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
 -- KEYS[7..]  tasks        hashes of the tasks
 -- ARGV[7]    on_conflict  error, keep or replace: what to do where the id is kept already
--- ARGV[8]    count        how many tasks follow, five arguments each: id, at ('' or ms),
+-- ARGV[8]    loads        '' or how many packed loads come last, one a task (include/load.lua)
+-- ARGV[9]    count        how many tasks follow, five arguments each: id, at ('' or ms),
 --                         delay (ms from now, if there is no at), payload (JSON text),
 --                         token (of this add; a repeat with the same one answers as the first)
 --
--- Returns {0, now µs, rows}, a row a task {code, due ms, state}: 1 created, 2 the same add was
---         stored before, 3 created as successor of the running one, 4 kept, 5 exists, 6 broken
---         key; no rows where all were created, at their `at` or `delay` after now
+-- Returns {0, now µs, rows}, a row a task {code, due ms, state, id if it is another's}: 1 created,
+--         2 the same add was stored before, 3 created as successor of the running one, 4 kept,
+--         5 exists, 6 broken key, 7 put off (debounce); no rows where all were created, at their
+--         `at` or `delay` after now
 --         {-1, now µs} too late
 --
--- @include type events state meet
-local on_conflict, count = ARGV[7], tonumber(ARGV[8])
+-- @include type events load state meet admit
+local on_conflict, loads, count = ARGV[7], ARGV[8], tonumber(ARGV[9])
 
 local ids, times, scores, known, is_twice = {}, {}, {}, {}, false
 for index = 1, count do
-  local from = 3 + index * 5
+  local from = 4 + index * 5
   local id, at, delay = ARGV[from + 1], ARGV[from + 2], ARGV[from + 3]
   local time = at ~= '' and tonumber(at) or now + tonumber(delay)
   is_twice = is_twice or known[id]
@@ -45,10 +47,10 @@ redis.call('XLEN', events)
 
 -- Most calls bring ids that were never seen: these need no closer look, one by one.
 local rows = {}
-if count > 0 and not (is_twice or in_due or in_leased or in_done or in_dead)
+if count > 0 and loads == '' and not (is_twice or in_due or in_leased or in_done or in_dead)
   and redis.call('EXISTS', unpack(KEYS, 7, 6 + count)) == 0 then
   for index, id in ipairs(ids) do
-    local from = 3 + index * 5
+    local from = 4 + index * 5
     write_hash(KEYS[6 + index], id, ARGV[from + 4], ARGV[from + 5])
   end
   redis.call('ZADD', due, unpack(scores))
@@ -56,8 +58,9 @@ if count > 0 and not (is_twice or in_due or in_leased or in_done or in_dead)
   note_all('added', ids)
 else
   for index, id in ipairs(ids) do
-    local from = 3 + index * 5
-    rows[index] = meet(id, times[index], ARGV[from + 4], ARGV[from + 5], on_conflict)
+    local from = 4 + index * 5
+    local load = loads ~= '' and ARGV[9 + count * 5 + index] or ''
+    rows[index] = admit(id, times[index], ARGV[from + 4], ARGV[from + 5], on_conflict, load)
   end
 end
 write_events()

@@ -8,7 +8,7 @@
 -- Returns {0, now µs, code, state}: 1 cancelled, 2 cancelling (it runs), 3 refused by the state
 --         {-1, now µs} too late
 --
--- @include type guard events ends state anew back ready
+-- @include type guard events load ends state anew back ready
 local task, id = KEYS[7], ARGV[7]
 
 local state = state_of(id)
@@ -23,7 +23,7 @@ if state == 'scheduled' or state == 'early' then
   code = 1
 elseif state == 'running' then
   redis.call('HSET', task, 'cancel', int(now))
-  redis.call('HDEL', task, 'next', 'next_payload', 'next_token')
+  drop_successor(id)
   redis.call('ZREM', due, id)
   note('cancelling', id)
   code = 2

@@ -16,46 +16,55 @@
 -- ARGV[15] done_age           ... and age in ms
 -- ARGV[16] dead_count         retention of dead tasks: number ...
 -- ARGV[17] dead_age           ... and age in ms
--- ARGV[18] plain_count        how many plain verdicts follow, an id each ...
--- ARGV[19] fences             ... and their fences (finish.lua) ...
--- ARGV[20] verdict_count      ... and others, seven arguments each (finish.lua)
+-- ARGV[18] limit              '' or the limits of the type (include/limit.lua)
+-- ARGV[19] plain_count        how many plain verdicts follow, an id each ...
+-- ARGV[20] fences             ... and their fences (finish.lua) ...
+-- ARGV[21] verdict_count      ... and others, seven arguments each (finish.lua)
 --
 -- Returns {0, now µs, fence, plain, rows (include/take.lua), verdict codes (finish.lua),
---          next due ms or '' (also while the type is paused), next lease end ms or ''}
+--          ms when to look again or '' (also while the type is paused), next lease end ms or ''}
 --         {-1, now µs} too late; {-2, now µs} a newer claim of this caller was seen
 --
--- @include type guard events ends settle settle_plain recover anew prune refuse take back replay
+-- @include type guard events load ends settle settle_plain recover anew prune refuse limit keyed weigh take back replay
 local record, sequence, want, early, lead = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local lease, bound, max_interruptions = tonumber(ARGV[11]), ARGV[12], ARGV[13]
 local done_count, done_age, dead_count, dead_age = ARGV[14], ARGV[15], ARGV[16], ARGV[17]
-local plain_count, fences, verdict_count = tonumber(ARGV[18]), ARGV[19], tonumber(ARGV[20])
+local limit, plain_count, fences = ARGV[18], tonumber(ARGV[19]), ARGV[20]
+local verdict_count = tonumber(ARGV[21])
 
 local last = redis.call('GET', record)
 local last_sequence = last and tonumber(string.match(last, '^%d+')) or 0
 if tonumber(sequence) < last_sequence then
   return {-2, now_us}
 end
-local codes = settle_all(21, 8, plain_count, fences, verdict_count)
-local known = redis.call('HMGET', meta, 'fence', 'lease', 'paused')
-local is_paused = known[3]
-local plain, rows, ids, fence
+local codes = settle_all(22, 8, plain_count, fences, verdict_count)
+local known = redis.call('HMGET', meta, 'fence', 'lease', 'paused', 'weighs')
+local is_paused, limits = known[3], limit ~= '' and read_limits(limit) or {}
+local plain, rows, ids, fence, is_left
 if tonumber(sequence) == last_sequence then
   plain = {}
   rows, fence = replay(last, lease, is_paused)
 else
   recover(tonumber(bound), lease, known[2], tonumber(max_interruptions), '20')
   fence = int(math.max((number(known[1]) or 0) + 1, now_us))
-  plain, rows, ids = take(is_paused and '0' or want, tonumber(early), tonumber(lead), lease, fence)
+  local most = cut(limits, is_paused and 0 or tonumber(want))
+  is_left = known[4] and order(most)
+  plain, rows, ids = take(most, tonumber(early), tonumber(lead), lease, fence, limits)
   if #ids > 0 then
     redis.call('HSET', meta, 'fence', fence, 'lease', int(math.max(number(known[2]) or 0, lease)))
   end
   redis.call('SET', record, sequence .. '\n' .. cmsgpack.pack({fence, unpack(ids)}), 'PX', int(lease * 2))
 end
 -- As many as can end until the next claim, and a few more: what was too many becomes less.
-local limit = math.max(plain_count + verdict_count, tonumber(want)) + 10
-prune(done, tonumber(done_count), done_age, limit)
-prune(dead, tonumber(dead_count), dead_age, limit)
+local spare = math.max(plain_count + verdict_count, tonumber(want)) + 10
+prune(done, tonumber(done_count), done_age, spare)
+prune(dead, tonumber(dead_count), dead_age, spare)
+local next_due = is_left and int(now) or redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2] or ''
+if is_paused then
+  next_due = ''
+elseif limits.most then
+  next_due = settle_limits(limits, fence, plain, rows, next_due)
+end
 write_events()
-local next_due = not is_paused and redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2] or ''
 local next_end = redis.call('ZRANGE', leased, '0', '0', 'WITHSCORES')[2] or ''
 return {0, now_us, fence, plain, rows, codes, next_due, next_end}

@@ -10,7 +10,7 @@
 -- Returns {0, now µs, looked at, removed}
 --         {-1, now µs} too late
 --
--- @include type guard events anew
+-- @include type guard events load anew
 local state, before, offset, limit = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 
 local index = state == 'scheduled' and due or state == 'dead' and dead or done
@@ -34,6 +34,9 @@ for place = 1, #entries, 2 do
   end
 end
 if #ids > 0 then
+  for _, id in ipairs(index == due and ids or {}) do
+    leave(id, true)
+  end
   redis.call('ZREM', index, unpack(ids))
   drop(index, ids)
   note_all('purged', ids)

@@ -9,11 +9,17 @@
 -- Returns {0, now µs, rows}, a row an id {code, state}: 1 scheduled, 3 refused by the state
 --         {-1, now µs} too late
 --
--- @include type guard events state
+-- @include type guard events load state
 local wanted, count = ARGV[7], tonumber(ARGV[8])
 
 local function is_ended(state)
   return state == 'done' or state == 'cancelled' or state == 'dead'
+end
+
+-- Not `expires`, as it is to run now; and it is the one of its digest if there is no other.
+local function requeue_load(id, priority, key, unique)
+  local is_free = unique and redis.pcall('EXISTS', root .. 'unique:' .. unique) == 0
+  write_load(id, now, {priority = priority, key = key, unique = is_free and unique})
 end
 
 local rows = {}
@@ -22,7 +28,7 @@ for index = 1, count do
   local state = state_of(id)
   rows[index] = {3, state}
   if is_ended(state) and (wanted == '' or state == wanted) then
-    local kept = redis.call('HMGET', key, 'payload', 'token')
+    local kept = redis.call('HMGET', key, 'payload', 'token', 'priority', 'key', 'unique')
     redis.call('DEL', key)
     redis.call('ZREM', done, id)
     redis.call('ZREM', dead, id)
@@ -30,6 +36,7 @@ for index = 1, count do
     if kept[2] then
       redis.call('HSET', key, 'token', kept[2])
     end
+    requeue_load(id, kept[3], kept[4], kept[5])
     set_due(id, now)
     note('requeued', id)
     rows[index] = {1, state}

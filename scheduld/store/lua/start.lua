@@ -10,7 +10,7 @@
 --                             by the server's clock it is not due yet, or the type is paused
 --         {-1, now µs} too late
 --
--- @include type guard events ends back
+-- @include type guard events load ends back
 local lead, count = tonumber(ARGV[7]), tonumber(ARGV[8])
 
 local codes, ids = {}, {}
@@ -21,7 +21,7 @@ local held, is_paused = scores_of(leased, ids), redis.call('HGET', meta, 'paused
 for index, id in ipairs(ids) do
   local fence = ARGV[8 + index * 2]
   local key = KEYS[6 + index]
-  local task = redis.pcall('HMGET', key, 'fence', 'early')
+  local task = redis.pcall('HMGET', key, 'fence', 'early', 'expires')
   if task.err or task[1] ~= fence or not held[index] then
     codes[index] = 2
   elseif not task[2] then
@@ -30,6 +30,9 @@ for index, id in ipairs(ids) do
   elseif is_paused or (number(task[2]) or now) > now + lead then
     take_back(id)
     codes[index] = 3
+  elseif (number(task[3]) or now) < now then
+    expire(id)
+    codes[index] = 2
   else
     redis.call('HDEL', key, 'early')
     redis.call('HSET', key, 'started', task[2])

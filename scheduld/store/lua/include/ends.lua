@@ -1,34 +1,45 @@
 -- The ways a task leaves due and leased, apart from being claimed.
 local function bury(id, error_json, reason)
+  leave(id, false)
   redis.call('ZREM', due, id)
-  redis.call('ZREM', leased, id)
+  unlease(id)
   redis.call('ZREM', done, id)
   redis.call('ZADD', dead, now, id)
   redis.pcall('HSET', prefix .. id, 'outcome', 'dead', 'error', error_json)
   note('dead', id, reason)
 end
 
+local function expire(id)
+  local words = 'the task could not start before it expired'
+  bury(id, '{"kind":"expired","message":"' .. words .. '"}', 'expired: ' .. words)
+end
+
 local function end_cancelled(id)
   local key = prefix .. id
+  drop_successor(id)
+  leave(id, true)
   redis.call('ZREM', due, id)
-  redis.call('ZREM', leased, id)
+  unlease(id)
   redis.call('ZREM', dead, id)
   redis.call('ZADD', done, now, id)
   redis.call('HSET', key, 'outcome', 'cancelled')
-  redis.call('HDEL', key, 'cancel', 'early', 'settled', 'next', 'next_payload', 'next_token')
+  redis.call('HDEL', key, 'cancel', 'early', 'settled')
   note('cancelled', id)
 end
 
 -- A task was replaced while it ran: what was kept beside it becomes the task.
 local function promote(id, at)
   local key = prefix .. id
-  local new = redis.call('HMGET', key, 'next_payload', 'next_token')
+  local new = redis.call('HMGET', key, 'next_payload', 'next_token', 'next_load')
+  at = number(at) or now
+  leave(id, false)
   redis.call('DEL', key)
   redis.call('HSET', key, 'payload', new[1] or '{}')
   if new[2] and new[2] ~= '' and new[2] ~= id then
     redis.call('HSET', key, 'token', new[2])
   end
-  set_due(id, number(at) or now)
+  write_load(id, at, read_load(new[3]))
+  set_due(id, at)
   note('succeeded', id)
 end
 
@@ -36,6 +47,8 @@ end
 local function reborn(id)
   local key = prefix .. id
   local payload = redis.call('HGET', key, 'payload')
+  drop_successor(id)
+  leave(id, true)
   if redis.call('DEL', key) == 1 then
     redis.call('HSET', key, 'payload', payload or '{}')
   end

@@ -1,5 +1,7 @@
 -- Collects what a call did, and writes it once: one event, the counters, one wake-up.
 local kinds, seen, reasons, lowered = {}, {}, {}, nil
+-- A lease has ended; something may start that is not the head of due.
+local freed, hidden = false, false
 local shown_ids = 100
 
 -- Many ids at once; of each kind an event names the first and counts the others.
@@ -32,9 +34,18 @@ local function lower(at)
   end
 end
 
-local function set_due(id, at)
-  redis.call('ZADD', due, int(at), id)
-  lower(at)
+-- Pollers of a type whose limit of runs was reached wait for a lease to end, whatever is due.
+local function wake_up()
+  local was_full = freed and redis.call('HDEL', meta, 'full') == 1
+  if not (lowered or hidden or was_full) then
+    return
+  end
+  -- What was put in first may have left again in this call: the earliest that is left counts.
+  local first = redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2]
+  local at = hidden and now or tonumber(first)
+  if at and (hidden or was_full or at >= tonumber(int(lowered))) then
+    redis.pcall('PUBLISH', wake, type_name .. ' ' .. int(at))
+  end
 end
 
 local function write_events()
@@ -54,11 +65,5 @@ local function write_events()
     end
     redis.call('XADD', events, 'MAXLEN', '~', '10000', '*', unpack(entry))
   end
-  if lowered then
-    -- What was put in first may have left again in this call: the earliest that is left counts.
-    local first = redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2]
-    if first and tonumber(first) >= tonumber(int(lowered)) then
-      redis.pcall('PUBLISH', wake, type_name .. ' ' .. int(tonumber(first)))
-    end
-  end
+  wake_up()
 end

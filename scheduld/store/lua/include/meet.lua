@@ -7,17 +7,39 @@ local function write_hash(key, id, payload, token)
   end
 end
 
-local function create(id, at, payload, token, kind)
+local function create(id, at, payload, token, kind, load)
   write_hash(prefix .. id, id, payload, token)
+  if load then
+    write_load(id, at, load)
+  end
   set_due(id, at)
   note(kind, id)
   return {1, int(at), 'scheduled'}
 end
 
+-- Whether what is kept stays. rerun: once more, unless that is to come anyway.
+local function keeps(state, on_conflict)
+  if on_conflict == 'rerun' then
+    return state == 'scheduled' or state == 'early'
+  end
+  return state ~= 'none' and on_conflict ~= 'replace'
+end
+
+-- Stores what follows the run that goes on; the newest takes the place of an earlier one.
+local function succeed(id, at, payload, token, load)
+  local key = prefix .. id
+  drop_successor(id)
+  redis.call('HSET', key, 'next', int(at), 'next_payload', payload, 'next_token', token)
+  if load then
+    redis.call('HSET', key, 'next_load', load.text)
+    register(id, load)
+  end
+end
+
 -- Adds one task whose id may be kept already. Answers its row (add.lua).
-local function meet(id, at, payload, token, on_conflict)
+local function meet(id, at, payload, token, on_conflict, load)
   if redis.call('EXISTS', prefix .. id) == 0 and not is_indexed(id) then
-    return create(id, at, payload, token, 'added')
+    return create(id, at, payload, token, 'added', load)
   end
   local state, known_due, task = state_of(id)
   if state == 'broken' then
@@ -29,18 +51,19 @@ local function meet(id, at, payload, token, on_conflict)
   if token ~= '' and state ~= 'none' and (task[4] or id) == token then
     return {2, known_due, state}
   end
-  if state ~= 'none' and on_conflict ~= 'replace' then
-    return {on_conflict == 'keep' and 4 or 5, known_due, state}
+  if keeps(state, on_conflict) then
+    return {on_conflict == 'error' and 5 or 4, known_due, state}
   end
   if state == 'running' then
     redis.call('ZREM', due, id)
-    redis.call('HSET', prefix .. id, 'next', int(at), 'next_payload', payload, 'next_token', token)
+    succeed(id, at, payload, token, load)
     note('replaced', id)
     return {3, int(at), state}
   end
+  leave(id, true)
   redis.call('DEL', prefix .. id)
-  redis.call('ZREM', leased, id)
+  unlease(id)
   redis.call('ZREM', done, id)
   redis.call('ZREM', dead, id)
-  return create(id, at, payload, token, state == 'none' and 'added' or 'replaced')
+  return create(id, at, payload, token, state == 'none' and 'added' or 'replaced', load)
 end

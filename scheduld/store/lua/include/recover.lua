@@ -5,12 +5,13 @@
 -- renew before anything is taken from them.
 local function give_back(id, max_interruptions)
   local key = prefix .. id
-  local task = redis.pcall('HMGET', key, 'early', 'cancel', 'next', 'due')
+  local task = redis.pcall('HMGET', key, 'early', 'cancel', 'next', 'due', 'key')
   if task.err then
     bury(id, '', 'wrong_type: the key of the task does not hold a hash')
     return
   end
-  redis.call('ZREM', leased, id)
+  unlease(id)
+  leave_key(id, task[5])
   local early, again = task[1], redis.call('ZSCORE', due, id)
   if not early and (again or task[3]) then
     note('lost', id)

@@ -7,15 +7,15 @@ local hash_wait = 2000
 local function wait_for_end(id, score)
   local key = prefix .. id
   redis.call('ZREM', due, id)
+  drop_successor(id)
   redis.call('HSET', key, 'next', int(math.max(score, 0)), 'next_payload',
     redis.call('HGET', key, 'payload') or '{}')
-  redis.call('HDEL', key, 'next_token')
   note('replaced', id)
 end
 
 local function look(id)
   return redis.pcall('HMGET', prefix .. id, 'payload', 'failed', 'releases', 'interruptions',
-    'outcome', 'due', 'seen', 'started')
+    'outcome', 'due', 'seen', 'started', 'moved', 'key', 'expires', 'priority')
 end
 
 -- What a plain ZADD can put into due and cannot run now. Answers whether the id was dealt with.
@@ -37,6 +37,10 @@ local function refuse(id, score, task, is_held)
   if score >= seconds_from and score < seconds_to then
     bury(id, '{"kind":"due","message":"the due time looks like seconds, not milliseconds"}',
       'due: looks like seconds')
+    return true
+  end
+  if (number(task[11]) or last_ms) < math.max(score, now) then
+    expire(id)
     return true
   end
   if task[1] or redis.call('HLEN', key) > (task[7] and 2 or 0) then

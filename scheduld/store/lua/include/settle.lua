@@ -2,7 +2,7 @@
 -- Answers 1 stored, 2 already stored, 3 refused (another claim, or the task is gone).
 local function settle(key, id, fence, kind, ms, detail, reason, counted)
   local task = redis.pcall('HMGET', key, 'fence', 'settled', 'outcome', 'early', 'cancel', 'next',
-    'failed', 'due')
+    'failed', 'due', 'moved', 'key', 'unique')
   if task.err or task[1] ~= fence then
     return 3
   end
@@ -13,7 +13,7 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
     -- It has ended another way: recover gave up on it.
     return 3
   end
-  local is_held = redis.call('ZREM', leased, id) == 1
+  local is_held = unlease(id)
   if not is_held and redis.call('ZSCORE', done, id) then
     -- Done leaves no mark in the hash. Whatever begins a new life of the id removes the fence,
     -- so this is the run that is done; a plain ZADD may have put the id into due since.
@@ -26,11 +26,12 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
     end
     -- recover gave it back, to its nominal due, and nobody claimed it since: this verdict
     -- still counts. Any other score is a plain ZADD, a new task that must stay.
-    if tonumber(again) == tonumber(task[8]) then
+    if origin(again, task[9]) == tonumber(task[8]) then
       redis.call('ZREM', due, id)
       again = nil
     end
   end
+  leave_key(id, task[10])
   local early = task[4]
   if not early and (again or task[6]) then
     note(kind, id, reason ~= '' and reason or nil)
@@ -52,6 +53,7 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
   end
   if kind == 'done' then
     redis.call('ZADD', done, now, id)
+    leave_unique(id, task[11], false)
     if detail ~= '' then
       redis.call('HSET', key, 'result', detail)
     end

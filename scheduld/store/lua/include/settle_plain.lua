@@ -32,6 +32,7 @@ end
 
 local function end_all(ids, places, codes)
   local is_stored = redis.call('ZREM', leased, unpack(ids)) == #ids
+  freed = true
   if not is_stored then
     ids = not_done(ids, places, codes)
   end

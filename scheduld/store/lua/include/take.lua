@@ -3,6 +3,8 @@
 -- due, due ms (start then), early, failed, releases, interruptions, how many plain ones come
 -- before it}
 local max_bytes = 4 * 1024 * 1024
+-- So many that are refused or held back are looked at for the sake of those behind them.
+local most_aside = 500
 
 -- Which of the ids are done or dead.
 local function ended_among(ids)
@@ -24,8 +26,12 @@ local function take_one(id, score, task, is_ended, fence, lead)
   local at = math.ceil(score)
   local nominal = int(number(task[6]) or (at > 0 and at or now))
   local early = at > now + lead
-  if task[7] or task[8] then
-    redis.call('HDEL', key, 'seen', 'started')
+  if task[7] or task[8] or task[9] then
+    redis.call('HDEL', key, 'seen', 'started', 'moved')
+  end
+  if task[12] then
+    redis.pcall('ZREM', root .. 'prio', id)
+    redis.pcall('ZREM', root .. 'lazy', id)
   end
   if at > now then
     redis.call('HSET', key, 'fence', fence, 'owner', node, 'due', nominal,
@@ -101,10 +107,12 @@ local function move(ids, leases, is_head)
   note_all('claimed', ids)
 end
 
-local function take(want, early_ms, lead, lease, fence)
-  local heads, scores = oldest(now + early_ms, want)
+-- Looks at the first of due, as many as `look_at`. Answers whether to go on with those behind.
+local function take_some(taken, want, look_at, until_ms, lead, lease, fence, limits)
+  local heads, scores = oldest(until_ms, look_at)
   local held, ended = scores_of(leased, heads), nil
-  local plain, rows, ids, leases, bytes = {}, {}, {}, {}, 0
+  local plain, rows, ids, leases = taken.plain, taken.rows, {}, {}
+  local bytes, room, is_over = taken.bytes, want - #taken.ids, false
   local lease_end, is_head, score, at, nominal = int(now + lease), true, nil, nil, nil
   for index, id in ipairs(heads) do
     if scores[index] ~= score then
@@ -113,22 +121,30 @@ local function take(want, early_ms, lead, lease, fence)
       nominal = string.match(score, '^%d+$') or int(math.ceil(at))
     end
     local payload = not held[index] and plain_payload(id, at)
-    local task = not payload and look(id)
-    if task and refuse(id, at, task, held[index]) then
+    local task, is_anew = not payload and look(id), false
+    if task and not task.err then
+      ended = ended or ended_among(heads)
+      is_anew = ended[index] or task[5]
+      -- What the life before said of load does not count in this one.
+      task = is_anew and {unpack(task, 1, 8)} or task
+    end
+    bytes = bytes + #(payload or task[1] or '')
+    local count = #ids + 1
+    if count > room or bytes > max_bytes and #plain + #rows > 0 then
+      is_over = true
+      break
+    end
+    if task and (refuse(id, at, task, held[index])
+      or limits.keys and task[10] and hold_back(limits, id, at, task, fence)) then
       is_head = false
+      taken.aside = taken.aside + 1
     else
-      bytes = bytes + #(payload or task[1] or '')
-      local count = #ids + 1
-      if bytes > max_bytes and count > 1 then
-        break
-      end
       if payload then
         redis.call('HSET', prefix .. id, 'fence', fence, 'owner', node, 'due', nominal)
         local from = #plain
         plain[from + 1], plain[from + 2], plain[from + 3] = id, payload, nominal
       else
-        ended = ended or ended_among(heads)
-        local row = take_one(id, at, task, ended[index], fence, lead)
+        local row = take_one(id, at, task, is_anew, fence, lead)
         row[9] = #plain / 3
         rows[#rows + 1] = row
       end
@@ -138,8 +154,22 @@ local function take(want, early_ms, lead, lease, fence)
   if #ids > 0 then
     move(ids, leases, is_head)
   end
+  for _, id in ipairs(taken.ids[1] and ids or {}) do
+    taken.ids[#taken.ids + 1] = id
+  end
+  taken.ids, taken.bytes = taken.ids[1] and taken.ids or ids, bytes
+  return not is_over and #ids < room and #heads == look_at
+end
+
+-- limits: of the type (include/limit.lua), an empty table if it has none.
+local function take(want, early_ms, lead, lease, fence, limits)
+  local taken, look_at = {plain = {}, rows = {}, ids = {}, bytes = 0, aside = 0}, want
+  while want > 0 and taken.aside < most_aside
+    and take_some(taken, want, look_at, now + early_ms, lead, lease, fence, limits) do
+    look_at = math.max(want - #taken.ids, 50)
+  end
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '(253402300799999', '+inf', 'LIMIT', '0', '5')) do
     refuse(id, last_ms + 1, look(id), redis.call('ZSCORE', leased, id))
   end
-  return plain, rows, ids
+  return taken.plain, taken.rows, taken.ids
 end
