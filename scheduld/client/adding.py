@@ -17,20 +17,24 @@ from scheduld.store.calls import NewTask
 from scheduld.store.keys import encode_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta, tzinfo
 
-_CONFLICTS = ("error", "keep", "replace")
+    from scheduld.client.shaping import Shape
+
+_CONFLICTS = ("error", "keep", "replace", "rerun")
 _TOKEN_LIMIT = 64
+_PLAIN_FIELDS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TaskSpec:
     """One task to schedule.
 
     `at`: WHEN text or datetime. `delay`: timedelta, duration text or seconds from the server's
     now. Neither: now. `id`: made if None. `token`: names this add; a repeat with the same id
-    and token answers like the first time and stores nothing.
+    and token answers like the first time and stores nothing. The rest controls load: see
+    `LoadOptions`.
     """
 
     payload: Mapping[str, Any] | None = None
@@ -38,6 +42,33 @@ class TaskSpec:
     delay: timedelta | str | float | None = None
     id: str | None = None
     token: str | None = None
+    priority: int = 0
+    key: str | None = None
+    expires: str | datetime | timedelta | float | None = None
+    unique: bool | str | Sequence[str] | None = None
+    unique_for: str | timedelta | float | None = None
+    debounce: str | timedelta | float | None = None
+    debounce_max: str | timedelta | float | None = None
+    throttle: str | timedelta | float | None = None
+
+    @classmethod
+    def plain(
+        cls,
+        payload: Mapping[str, Any] | None,
+        at: str | datetime | None,
+        delay: timedelta | str | float | None,
+        id: str | None,  # noqa: A002
+        token: str | None,
+    ) -> TaskSpec:
+        """A task that says nothing about load: most are, and this is a third of `__init__`."""
+        spec = object.__new__(cls)
+        spec.__dict__.update(payload=payload, at=at, delay=delay, id=id, token=token)
+        return spec
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether it may say something about load."""
+        return len(self.__dict__) > _PLAIN_FIELDS
 
     def named(self) -> TaskSpec:
         """The same with id and token filled in, so that repeating it is safe."""
@@ -56,6 +87,7 @@ class Pending(NamedTuple):
     new: NewTask
     added_ms: int | None
     payload: dict[str, Any]
+    shape: Shape | None = None
 
 
 class Addition:
@@ -86,6 +118,7 @@ def prepare_all(
     timezone: str | tzinfo | None,
     allow_past: bool,
     max_payload: int,
+    on_conflict: str = "error",
 ) -> list[Pending]:
     """Check tasks, each a TaskSpec or a payload, and make what the store takes.
 
@@ -96,7 +129,7 @@ def prepare_all(
     pending = []
     for spec, name in zip(given, names, strict=True):
         if isinstance(spec, TaskSpec):
-            task = _pending(spec, name, added_ms, timezone, allow_past, max_payload)
+            task = _pending(spec, name, added_ms, timezone, allow_past, max_payload, on_conflict)
         elif isinstance(spec, Mapping):
             data, payload = codec.snapshot(spec, max_bytes=max_payload)
             task = Pending(name, NewTask(name.encode(), data, name), added_ms, payload)
@@ -107,11 +140,16 @@ def prepare_all(
 
 
 def prepare(
-    spec: TaskSpec, *, timezone: str | tzinfo | None, allow_past: bool, max_payload: int
+    spec: TaskSpec,
+    *,
+    timezone: str | tzinfo | None,
+    allow_past: bool,
+    max_payload: int,
+    on_conflict: str = "error",
 ) -> Pending:
     """Check one task; errors as of `prepare_all`."""
     now_ms = wall_ms()
-    return _pending(spec, new_id(now_ms), now_ms, timezone, allow_past, max_payload)
+    return _pending(spec, new_id(now_ms), now_ms, timezone, allow_past, max_payload, on_conflict)
 
 
 def _pending(
@@ -121,6 +159,7 @@ def _pending(
     timezone: str | tzinfo | None,
     allow_past: bool,
     max_payload: int,
+    on_conflict: str,
 ) -> Pending:
     # What `named` does: a generated id is its own token, another id gets a generated one.
     task_id = name if spec.id is None else check_id(spec.id)
@@ -132,9 +171,13 @@ def _pending(
     added_ms: int | None = name_ms
     if token is not name:
         added_ms = id_time_ms(token) or id_time_ms(task_id)
-    return Pending(
-        task_id, NewTask(encode_id(task_id), data, token, at_ms, delay_ms), added_ms, payload
-    )
+    new = NewTask(encode_id(task_id), data, token, at_ms, delay_ms)
+    if not spec.is_shaped:
+        return Pending(task_id, new, added_ms, payload)
+    from scheduld.client.shaping import shape_of  # most adds need none of it
+
+    shape = shape_of(spec, payload, (at_ms, delay_ms), timezone=timezone, on_conflict=on_conflict)
+    return Pending(task_id, new._replace(load=shape.packed), added_ms, payload, shape)
 
 
 def check_type(name: object) -> str:
@@ -143,11 +186,13 @@ def check_type(name: object) -> str:
 
 
 def check_conflict(value: object) -> OnConflict:
-    """Return an on_conflict; raises InvalidInput naming the three there are."""
+    """Return an on_conflict; raises InvalidInput naming those there are."""
     for known in _CONFLICTS:
         if value == known:
             return known  # type: ignore[return-value]
-    raise InvalidInput(f"on_conflict is error, keep or replace, not {printable(repr(value)[:60])}")
+    raise InvalidInput(
+        f"on_conflict is error, keep, replace or rerun, not {printable(repr(value)[:60])}"
+    )
 
 
 def due_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from scheduld.client.adding import Addition, TaskSpec
 from scheduld.client.blocking_operating import Operating
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta, tzinfo
 
+    from scheduld.client.shaping import LoadOptions
     from scheduld.client.stats import TypeStats
     from scheduld.errors import ScheduldError
     from scheduld.model import OnConflict, State, Task
@@ -45,15 +46,20 @@ class Client(Operating):
         token: str | None = None,
         allow_unknown: bool = False,
         allow_past: bool = False,
+        **load: Unpack[LoadOptions],
     ) -> Task:
         """Schedule one task; when this returns it is kept.
 
         `at`: WHEN text or datetime (naive ones and texts without offset are read in `timezone`).
         `delay`: timedelta, duration text or seconds, added to the server's now. Neither: now.
         `on_conflict`, when the id is kept in any state: "error" raises TaskExists, "keep"
-        answers with `created=False`, "replace" takes the id (a running task is followed).
+        answers with `created=False`, "replace" takes the id (a running task is followed),
+        "rerun" is "keep" for a scheduled one, and else "replace". `load`: see `LoadOptions`.
         """
-        spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token)
+        if load:
+            spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token, **load)
+        else:
+            spec = TaskSpec.plain(payload, at, delay, id, token)
         how, task = self._requests.schedule(
             type,
             spec,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from scheduld.client.blocking import Client
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime, timedelta, tzinfo
 
+    from scheduld.client.shaping import LoadOptions
     from scheduld.model import OnConflict, Task
 
 _lock = threading.Lock()
@@ -31,6 +32,7 @@ def schedule_task(
     token: str | None = None,
     allow_unknown: bool = False,
     allow_past: bool = False,
+    **load: Unpack[LoadOptions],
 ) -> Task:
     """Schedule one task with the server of the config file or `$SCHEDULD_REDIS_URL`.
 
@@ -48,6 +50,7 @@ def schedule_task(
         token=token,
         allow_unknown=allow_unknown,
         allow_past=allow_past,
+        **load,
     )
 
 

@@ -82,6 +82,7 @@ class Requests:
             timezone=self.settings.timezone if timezone is None else timezone,
             allow_past=allow_past,
             max_payload=self.settings.max_payload,
+            on_conflict=how.on_conflict,
         )
         return how, task
 
@@ -104,6 +105,7 @@ class Requests:
             timezone=self.settings.timezone if timezone is None else timezone,
             allow_past=allow_past,
             max_payload=self.settings.max_payload,
+            on_conflict=conflict,
         )
         return self.add(Add(name, conflict, allow_unknown), Addition(tasks))
 

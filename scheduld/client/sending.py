@@ -20,11 +20,12 @@ from scheduld.errors import (
     TaskExists,
     Unreachable,
 )
-from scheduld.model import OnConflict, Task
+from scheduld.model import OnConflict, State, Task
 from scheduld.names import printable
 from scheduld.store import calls, durable
 from scheduld.store.answers import Added, AddedTask
 from scheduld.store.calls import Call
+from scheduld.store.keys import decode_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,16 @@ if TYPE_CHECKING:
     from scheduld.store.keys import TypeKeys
 
 _CREATED = Added.CREATED
+
+
+class ToRead(NamedTuple):
+    """A task that must be read: for which position, and whether this add stored it."""
+
+    place: int
+    created: bool
+    raw_id: bytes
+    is_others: bool
+    """Another task than the one to add, unique in the same."""
 
 
 class Add(NamedTuple):
@@ -95,7 +106,7 @@ def _confirmed(
             continue
         # What was refused or kept has nothing to confirm.
         stored = [index for index in chunk if isinstance(addition.results[index], Task)]
-        if stored or any(is_new for _, is_new in answer):
+        if stored or any(asked.created for asked in answer):
             for index in stored:
                 addition.results[index] = None
             raise doubt
@@ -119,53 +130,69 @@ def _chunks(tasks: list[Pending], open_: list[int]) -> Iterator[list[int]]:
 
 def _add(
     scope: Scope, keys: TypeKeys, how: Add, addition: Addition, chunk: list[int]
-) -> Call[list[tuple[int, bool]]]:
+) -> Call[list[ToRead]]:
     """Make the call for some tasks. Its answer is taken while the server does the next one.
 
-    The result is what must still be read: position, and whether this add stored it.
+    The result is what must still be read.
     """
     tasks = addition.tasks
     new = [tasks[index].new for index in chunk]
     call = calls.add(scope.caller, keys, new, on_conflict=how.on_conflict)
     read_answer = call.parse
 
-    def parse(answer: list[Any]) -> list[tuple[int, bool]]:
+    def parse(answer: list[Any]) -> list[ToRead]:
         to_read = []
         for index, added in zip(chunk, read_answer(answer), strict=True):
             task = tasks[index]
-            if added.code is _CREATED:
-                addition.results[index] = Task.scheduled(
+            if added.code is _CREATED and added.raw_id is None:
+                addition.results[index] = created = Task.scheduled(
                     how.type, task.id, added.due_ms, task.added_ms, task.payload
                 )
+                if task.shape is not None:
+                    created.__dict__.update(task.shape.task_fields(added.due_ms))
             elif added.code in (Added.EXISTS, Added.BROKEN):
                 addition.results[index] = _refusal(how.type, task.id, added)
             else:
-                to_read.append((index, added.code is not Added.KEPT))
+                is_new = added.code not in (Added.KEPT, Added.PUT_OFF)
+                raw_id = added.raw_id or task.new.raw_id
+                to_read.append(ToRead(index, is_new, raw_id, added.raw_id is not None))
         return to_read
 
     return Call(call.script, call.keys, call.args, parse)
 
 
+_KEEP_OR_REPLACE = '"keep" answers with the kept one, "replace" takes its place (on_conflict)'
+
+
 def _refusal(type_name: str, task_id: str, added: AddedTask) -> ScheduldError:
     if added.code is Added.BROKEN:
         return Conflict(f"the key of {type_name}/{printable(task_id)} does not hold a hash")
-    hint = '"keep" answers with the kept one, "replace" takes its place (on_conflict)'
     # What a replica holds early is shown as scheduled, everywhere.
     state = "scheduled" if added.state == "early" else added.state
     message = f"{type_name}/{printable(task_id)} exists in state {state}"
-    return TaskExists(message, state=state, hint=hint)
+    if added.raw_id is not None:
+        ref = f"{type_name}/{printable(decode_id(added.raw_id))}"
+        message = f"{ref} is unique in the same, in state {state}"
+        if state == "none":
+            message = f"{ref} was unique in the same a while ago"
+    return TaskExists(message, state=state, hint=_KEEP_OR_REPLACE)
 
 
 def _read_kept(
-    scope: Scope, type_name: str, addition: Addition, to_read: list[tuple[int, bool]]
+    scope: Scope, type_name: str, addition: Addition, to_read: list[ToRead]
 ) -> Verb[None]:
     """Fill in the tasks that an add found, or stored beside a running one."""
     for start in range(0, len(to_read), READ_AT_ONCE):
         page = to_read[start : start + READ_AT_ONCE]
-        raw_ids = [addition.tasks[index].new.raw_id for index, _ in page]
+        raw_ids = [asked.raw_id for asked in page]
         found = {task.id: task for task in (yield from read_tasks(scope, type_name, raw_ids))}
-        for index, created in page:
-            task_id = addition.tasks[index].id
+        for asked in page:
+            task_id = decode_id(asked.raw_id)
             task = found.get(task_id)
+            if task is None and asked.is_others and not asked.created:
+                # It is what the period of `unique` or `throttle` began with: that goes on.
+                task = Task(type_name, task_id, State.DONE)
             gone = f"{type_name}/{printable(task_id)} was stored, and has ended since"
-            addition.results[index] = task.with_created(created) if task else NotFound(gone)
+            addition.results[asked.place] = (
+                task.with_created(asked.created) if task else NotFound(gone)
+            )

@@ -49,6 +49,8 @@ class Poller:
         self._shared = shared
         self._keys = shared.caller.keys.type(duty.name)
         self._plan = Plan(duty.kind, shared.lease_ms, phase=phase)
+        limits = (duty.kind.max_running, duty.kind.max_running_per_key)
+        self._ends_make_room = any(limit is not None for limit in limits)
         self._early = Early()
         self._turns = Turns(self._start_all)
         self._asked_to_stop: set[bytes] = set()
@@ -291,6 +293,9 @@ class Poller:
     def _ended(self, verdict: Verdict) -> None:
         self.busy -= 1
         self._outbox.put(verdict)
+        if self._ends_make_room:
+            # Tasks may wait for this end, however late the next one is due: claim with it.
+            self._plan.look_at(monotonic())
         self._free_slot()
         if self._unanswered and len(self._outbox) >= MANY:
             self.reporter.hurry()

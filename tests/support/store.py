@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -110,6 +111,13 @@ class Store:
         """Add one task, due now if no instant is given; `load` is packed."""
         task = NewTask(encode_id(task_id), payload, token, at_ms, load=load)
         return self.add_all([task], on_conflict)[0]
+
+    def order(self, want: int = 1, most: int = 100) -> list[str]:
+        """Claim `want` at a time until nothing more is taken; the ids in their order."""
+        found: list[str] = []
+        while len(found) < most and (claims := self.claim(want).claims):
+            found += [claim.id for claim in claims]
+        return found
 
     def claim_call(
         self,
@@ -323,11 +331,37 @@ class Store:
         known = {self.type.task(raw_id) for raw_id in indexed}
         known |= {self.task_key(task_id) for task_id in self.stray}
         known |= {key.encode() for key in (*self.type.common(), self.keys.format, self.keys.types)}
+        waiting, held = members[0], members[1]
         for key in self.all_keys():
-            assert key in known or self.redis.ttl(key) >= 0, f"{key!r} stays for ever"
+            if key in known or self.redis.ttl(key) >= 0:
+                continue
+            what = key.decode(errors="replace").removeprefix(self.type.root).partition(":")[0]
+            if what in ("prio", "lazy"):
+                assert self._members(key.decode()) <= waiting, f"{key!r} names what is not due"
+            elif what == "holders":
+                assert self._members(key.decode(errors="surrogateescape")) <= held
+            else:
+                assert what == "unique", f"{key!r} stays for ever"
+                assert self.redis.get(key) in waiting | held, f"{key!r} is of an ended task"
         allowed = {encode_id(task_id) for task_id in self.twice}
         double = {i for i in indexed - allowed if sum(i in ids for ids in members) > 1}
         assert not double, f"in two indexes: {double}"
+
+    @contextmanager
+    def wakeups(self) -> Iterator[list[str]]:
+        """Collect the wake-ups of a block; the list is filled when it ends."""
+        heard: list[str] = []
+        channel: Any = self.redis.pubsub()  # type: ignore[no-untyped-call]
+        channel.subscribe(self.keys.wake)
+        assert channel.get_message(timeout=5)
+        yield heard
+        self.redis.publish(self.keys.wake, "end")
+        while heard[-1:] != ["end"]:
+            message = channel.get_message(timeout=5)
+            assert message, "the end was not heard"
+            heard.append(message["data"].decode())
+        heard.pop()
+        channel.close()
 
     def wipe(self) -> None:
         """Remove the namespace."""

@@ -1,11 +1,12 @@
 -- Adds tasks that say something about load: unique ones, and those that wait for calm (debounce).
 local remember_ms = 300000
 
--- The id whose task is the one of a digest: for a period, or as long as it has not ended.
+-- The id whose task is the one of a digest: for a period, or as long as it has not ended. An
+-- error, if something else is in the place of the record.
 local function holder_of(digest)
   local record = root .. 'unique:' .. digest
-  local holder = redis.call('GET', record)
-  if not holder or redis.call('PTTL', record) > 0 then
+  local holder = redis.pcall('GET', record)
+  if not holder or holder.err or redis.call('PTTL', record) > 0 then
     return holder
   end
   if not (redis.call('ZSCORE', due, holder) or redis.call('ZSCORE', leased, holder)) then
@@ -73,6 +74,9 @@ local function admit(id, at, payload, token, on_conflict, text)
     return row
   end
   local holder = load.unique and holder_of(load.unique)
+  if type(holder) == 'table' then
+    return {6, '', 'broken'}
+  end
   if not holder or holder == id then
     return add_to(id, at, payload, token, on_conflict, load)
   end

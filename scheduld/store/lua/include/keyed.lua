@@ -3,15 +3,14 @@
 local again_ms = 60000
 local keep_ms = 600000
 local known_keys = {}
+-- Scores and ids, to be written in one step: of due, and of the helper keys by their names.
+local moved_on, helped = {}, {}
 
 local function room_of(key, most)
   local holders = root .. 'holders:' .. key
-  local ids = redis.pcall('ZRANGE', holders, '0', '1000')
-  if ids.err or #ids == 0 then
-    return most
-  end
-  local held, live = redis.call('ZMSCORE', leased, unpack(ids)), 0
-  for index, id in ipairs(ids) do
+  local ids, live = redis.pcall('ZRANGE', holders, '0', '1000'), 0
+  local held = not ids.err and #ids > 0 and redis.call('ZMSCORE', leased, unpack(ids))
+  for index, id in ipairs(held and ids or {}) do
     if held[index] then
       live = live + 1
     else
@@ -23,68 +22,102 @@ local function room_of(key, most)
   return most - live
 end
 
+local function size_of(helper)
+  local size = redis.pcall('ZCARD', helper)
+  return type(size) == 'number' and size or 0
+end
+
 local function known_of(limits, key)
   local known = known_keys[key]
   if not known then
-    known = {again = 0}
+    known = {again = 0, parked = root .. 'parked:' .. key, paced = root .. 'paced:' .. key,
+      holders = root .. 'holders:' .. key, starts = root .. 'starts:' .. key}
     known.room = limits.key_running and room_of(key, limits.key_running)
-    known.window = root .. 'starts:' .. key
-    known.tokens = limits.key_count and tokens_of(known.window, limits.key_count, limits.key_period)
+    known.tokens = limits.key_count and tokens_of(known.starts, limits.key_count, limits.key_period)
     known_keys[key] = known
   end
   return known
 end
 
+local function set_aside(id, score, task, at, helper, helper_score)
+  local from = origin(score, task[9])
+  local shown = int(from > 0 and from or now)
+  if task[6] then
+    redis.call('HSET', prefix .. id, 'moved', shown .. ' ' .. int(at))
+  else
+    redis.call('HSET', prefix .. id, 'moved', shown .. ' ' .. int(at), 'due', shown)
+  end
+  moved_on[#moved_on + 1], moved_on[#moved_on + 2] = int(at), id
+  local pairs_of = helped[helper] or {}
+  helped[helper] = pairs_of
+  pairs_of[#pairs_of + 1], pairs_of[#pairs_of + 2] = int(helper_score), id
+end
+
 -- The more wait, the later each looks by itself; the end of a run lets them go one by one.
-local function park(id, score, moved, key)
-  local parked = root .. 'parked:' .. key
-  local count = redis.pcall('ZCARD', parked)
-  local wait = again_ms + (type(count) == 'number' and count * 2 or 0)
-  redis.pcall('ZADD', parked, 'NX', int(math.max(score, 0)), id)
-  redis.pcall('PEXPIRE', parked, int(wait + keep_ms))
-  move_due(id, origin(score, moved), now + wait)
+local function park(id, score, task, known)
+  local ahead = known.waiting or size_of(known.parked)
+  local at = now + again_ms + ahead * 2
+  known.waiting = ahead + 1
+  -- Who waits already keeps its place.
+  local place = task[9] and tonumber(redis.pcall('ZSCORE', known.parked, id)) or score
+  set_aside(id, score, task, at, known.parked, math.max(place, 0))
 end
 
 -- Those that come first wait behind all others; one whose time has come and that finds no start
 -- left (each is a little late) waits for the next.
-local function pace(id, score, moved, key, limits, known)
-  local paced = root .. 'paced:' .. key
-  local place = known.again
-  if type(redis.pcall('ZSCORE', paced, id)) == 'string' then
-    known.again = known.again + 1
+local function pace(id, score, task, known, limits)
+  local place
+  if task[9] and type(redis.pcall('ZSCORE', known.paced, id)) == 'string' then
+    place, known.again = known.again, known.again + 1
   else
-    place = redis.pcall('ZCOUNT', paced, '(' .. int(now), '+inf')
-    place = type(place) == 'number' and place or 0
+    if not known.behind then
+      local behind = redis.pcall('ZCOUNT', known.paced, '(' .. int(now), '+inf')
+      known.behind = type(behind) == 'number' and behind or 0
+    end
+    place, known.behind = known.behind, known.behind + 1
   end
-  local at = token_at(known.window, limits.key_count, limits.key_period, place)
-  redis.pcall('ZADD', paced, int(at), id)
-  redis.pcall('PEXPIRE', paced, int(at - now + keep_ms))
-  move_due(id, origin(score, moved), at)
+  local at = token_at(known.starts, limits.key_count, limits.key_period, place)
+  set_aside(id, score, task, at, known.paced, at)
 end
 
 -- Answers whether the key of a task keeps it waiting; if not it counts as started.
 local function hold_back(limits, id, score, task, fence)
-  local moved, key = task[9], task[10]
-  local known = known_of(limits, key)
+  local known = known_of(limits, task[10])
   if known.room and known.room <= 0 then
-    park(id, score, moved, key)
+    park(id, score, task, known)
     return true
   end
   if known.tokens and known.tokens <= 0 then
-    pace(id, score, moved, key, limits, known)
+    pace(id, score, task, known, limits)
     return true
   end
   if known.room then
     known.room = known.room - 1
-    redis.pcall('ZADD', root .. 'holders:' .. key, int(now), id)
+    redis.pcall('ZADD', known.holders, int(now), id)
   end
   if known.tokens then
     known.tokens = known.tokens - 1
-    note_starts(known.window, limits.key_period, {int(math.max(score, now)), fence .. ' ' .. id})
+    note_starts(known.starts, limits.key_period, {int(math.max(score, now)), fence .. ' ' .. id})
   end
-  if moved then
-    redis.pcall('ZREM', root .. 'parked:' .. key, id)
-    redis.pcall('ZREM', root .. 'paced:' .. key, id)
+  if task[9] then
+    redis.pcall('ZREM', known.parked, id)
+    redis.pcall('ZREM', known.paced, id)
   end
   return false
+end
+
+local function write_aside()
+  if #moved_on == 0 then
+    return
+  end
+  redis.call('ZADD', due, unpack(moved_on))
+  local last = 0
+  for index = 1, #moved_on, 2 do
+    last = math.max(last, tonumber(moved_on[index]))
+  end
+  for helper, pairs_of in pairs(helped) do
+    redis.pcall('ZADD', helper, unpack(pairs_of))
+    redis.pcall('PEXPIRE', helper, int(last - now + keep_ms))
+  end
+  moved_on, helped = {}, {}
 end

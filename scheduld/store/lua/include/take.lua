@@ -4,7 +4,7 @@
 -- before it}
 local max_bytes = 4 * 1024 * 1024
 -- So many that are refused or held back are looked at for the sake of those behind them.
-local most_aside = 500
+local most_aside = 200
 
 -- Which of the ids are done or dead.
 local function ended_among(ids)
@@ -157,6 +157,7 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, lim
   for _, id in ipairs(taken.ids[1] and ids or {}) do
     taken.ids[#taken.ids + 1] = id
   end
+  write_aside()
   taken.ids, taken.bytes = taken.ids[1] and taken.ids or ids, bytes
   return not is_over and #ids < room and #heads == look_at
 end

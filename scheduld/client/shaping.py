@@ -1,0 +1,231 @@
+"""What an add says about load: order, keys, expiry, and what a task must be alone in.
+
+It is checked here, and goes to the store packed: lines of NAME=VALUE, read by
+`store/lua/include/load.lua`. A plain add has none of it, and pays nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from scheduld.clock import wall_ms
+from scheduld.duration import parse_duration_ms
+from scheduld.errors import InvalidInput, WhenError
+from scheduld.model import instant
+from scheduld.names import id_fault, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta, tzinfo
+
+    from scheduld.client.adding import TaskSpec
+
+HIGHEST = 100
+_UNIQUE_LIMIT = 1_000
+_TOGETHER = "cannot be given both"
+
+
+class LoadOptions(TypedDict, total=False):
+    """The options of an add that control load; docs/load.md."""
+
+    priority: int
+    """-100 to 100; a point is worth a minute of waiting."""
+    key: str | None
+    """What the limits per key of the type count by: a customer, an account."""
+    expires: str | datetime | timedelta | float | None
+    """Not started later: an instant, or a duration (seconds) from the due."""
+    unique: bool | str | Sequence[str] | None
+    """One at a time: of this payload (True), this text, or these fields of the payload."""
+    unique_for: str | timedelta | float | None
+    """One in such a period from the add on, ended or not. None: until it has ended."""
+    debounce: str | timedelta | float | None
+    """Due so long after the last add of the same id or `unique`, with the newest payload."""
+    debounce_max: str | timedelta | float | None
+    """... and no later than so long after the first."""
+    throttle: str | timedelta | float | None
+    """At most one of the same `unique` in such a period; others are answered with that."""
+
+
+class Shape:
+    """The packed load of one task, and the fields of the `Task` that it leads to."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self.fields: dict[str, Any] = {}
+        self.expires_after_ms: int | None = None
+
+    @property
+    def packed(self) -> str:
+        """The text for the store."""
+        return "\n".join(self._lines)
+
+    def add(self, name: str, value: object) -> None:
+        """Add one line."""
+        self._lines.append(f"{name}={value}")
+
+    def task_fields(self, due_ms: int | None) -> dict[str, Any]:
+        """Return the fields of the task that is due at `due_ms`."""
+        if self.expires_after_ms is None or due_ms is None:
+            return self.fields
+        return {**self.fields, "expires_ms": due_ms + self.expires_after_ms}
+
+
+def shape_of(
+    spec: TaskSpec,
+    payload: Mapping[str, Any],
+    due: tuple[int | None, int],
+    *,
+    timezone: str | tzinfo | None,
+    on_conflict: str,
+) -> Shape:
+    """Check what a task says about load; `due` is its instant, or None and ms from now.
+
+    Raises InvalidInput or WhenError.
+    """
+    shape = Shape()
+    if _priority(spec.priority):
+        shape.add("priority", spec.priority)
+        shape.fields["priority"] = spec.priority
+    if spec.key is not None:
+        shape.add("key", _key(spec.key))
+        shape.fields["key"] = spec.key
+    if spec.expires is not None:
+        _expiry(shape, spec.expires, due, timezone)
+    _contradictions(spec, on_conflict)
+    if spec.unique is not None and spec.unique is not False:
+        shape.add("unique", _digest(spec.unique, payload))
+    period = spec.unique_for if spec.throttle is None else spec.throttle
+    if period is not None:
+        what = "unique_for" if spec.throttle is None else "throttle"
+        shape.add("unique_for", _positive(period, what))
+    if spec.throttle is not None:
+        shape.add("on_conflict", "keep")
+    if spec.debounce is not None:
+        _debounce(shape, spec)
+    return shape
+
+
+def _contradictions(spec: TaskSpec, on_conflict: str) -> None:
+    has_unique = spec.unique is not None and spec.unique is not False
+    for name in ("unique_for", "throttle"):
+        if getattr(spec, name) is not None and not has_unique:
+            raise InvalidInput(f"{name} needs unique", hint="say in what there is to be only one")
+    if spec.debounce is None:
+        if spec.debounce_max is not None:
+            raise InvalidInput("debounce_max needs debounce")
+    elif not (has_unique or spec.id is not None):
+        raise InvalidInput("debounce needs unique or id", hint="say which adds belong together")
+    elif spec.at is not None or spec.delay is not None:
+        raise InvalidInput("debounce says when the task is due", hint="leave at and delay out")
+    pairs = (("debounce", "throttle"), ("debounce", "unique_for"), ("throttle", "unique_for"))
+    for first, second in pairs:
+        if getattr(spec, first) is not None and getattr(spec, second) is not None:
+            raise InvalidInput(f"{first} and {second} {_TOGETHER}", hint="give one of them")
+    for name in ("debounce", "throttle"):
+        if getattr(spec, name) is not None and on_conflict != "error":
+            raise InvalidInput(f"{name} decides itself what a clash means", hint="no on_conflict")
+
+
+def _priority(value: object) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool) or not -HIGHEST <= value <= HIGHEST:
+        raise InvalidInput(
+            f"priority is a whole number from -{HIGHEST} to {HIGHEST}, "
+            f"not {printable(repr(value)[:60])}"
+        )
+    return value != 0
+
+
+def _key(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"key is a text, not {type(value).__name__}")
+    fault = id_fault(value)
+    if fault:
+        raise InvalidInput(
+            f"key {printable(value[:60])!r} {fault}",
+            hint="1 to 200 bytes of UTF-8 without spaces and control characters",
+        )
+    return value
+
+
+def _expiry(
+    shape: Shape, value: Any, due: tuple[int | None, int], timezone: str | tzinfo | None
+) -> None:
+    after = _duration_or_none(value)
+    if after is not None:
+        shape.add("expires_after", after)
+        shape.expires_after_ms = after
+        return
+    from scheduld.when import instant_ms
+
+    now_ms = wall_ms()
+    at_ms = instant_ms(value, timezone=timezone, now=instant(now_ms))
+    due_ms = now_ms + due[1] if due[0] is None else due[0]
+    if at_ms <= due_ms:
+        raise InvalidInput("expires is not after the due time", hint="it could never start")
+    shape.add("expires", at_ms)
+    shape.fields["expires_ms"] = at_ms
+
+
+def _duration_or_none(value: Any) -> int | None:
+    """Read a length of time; None for an instant. A text is one if it can be read as one."""
+    from datetime import datetime
+
+    if isinstance(value, datetime):
+        return None
+    try:
+        return _positive(value, "expires")
+    except WhenError:
+        if isinstance(value, str) and ("-" in value or ":" in value or value[:1] in "+@"):
+            return None
+        raise
+
+
+def _positive(value: Any, what: str) -> int:
+    ms = parse_duration_ms(value, what=what)
+    if ms == 0:
+        raise InvalidInput(f"{what} is no time at all", hint="at least 1ms")
+    return ms
+
+
+def _debounce(shape: Shape, spec: TaskSpec) -> None:
+    wait = _positive(spec.debounce, "debounce")
+    shape.add("debounce", wait)
+    if spec.debounce_max is not None:
+        longest = _positive(spec.debounce_max, "debounce_max")
+        if longest < wait:
+            raise InvalidInput("debounce_max is shorter than debounce")
+        shape.add("debounce_max", longest)
+
+
+def _digest(unique: object, payload: Mapping[str, Any]) -> str:
+    """Name what a task is unique in, the same in every program: a hash of canonical JSON."""
+    return hashlib.blake2b(
+        json.dumps(
+            _subject(unique, payload), sort_keys=True, separators=(",", ":"), ensure_ascii=True
+        ).encode(),
+        digest_size=16,
+    ).hexdigest()
+
+
+def _subject(unique: object, payload: Mapping[str, Any]) -> list[Any]:
+    if unique is True:
+        return ["payload", payload]
+    if isinstance(unique, str):
+        if not 1 <= len(unique) <= _UNIQUE_LIMIT:
+            raise InvalidInput(
+                f"unique has {len(unique)} characters, 1 to {_UNIQUE_LIMIT} are fine"
+            )
+        return ["text", unique]
+    if not isinstance(unique, list | tuple) or not unique:
+        raise InvalidInput(
+            f"unique is True, a text or a list of payload fields, not {type(unique).__name__}"
+        )
+    for name in unique:
+        if not isinstance(name, str) or name not in payload:
+            raise InvalidInput(
+                f"the payload has no field {printable(str(name)[:60])!r} to be unique in",
+                hint=f"it has: {printable(', '.join(payload)[:200]) or 'none'}",
+            )
+    return ["fields", {name: payload[name] for name in unique}]
