@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scheduld.model import Verdict, VerdictKind
 from scheduld.store.answers import Added, AddedTask, Settled, Started
 from scheduld.store.calls import NewTask
 from tests.support.store import LEASE, NOW, Store, verdict
@@ -82,10 +83,8 @@ def test_a_running_one_runs_once_more(store: Store, word: OnConflict) -> None:
     assert store.add("z", load=ONE).code is Added.CREATED
 
 
-def verdict_of(task_id: str, fence: int) -> object:
+def verdict_of(task_id: str, fence: int) -> Verdict:
     """The verdict `done` of a claim that is known by its fence."""
-    from scheduld.model import Verdict, VerdictKind
-
     return Verdict(task_id.encode(), fence, VerdictKind.DONE)
 
 
@@ -144,7 +143,7 @@ def test_a_period_outlasts_the_task(store: Store) -> None:
     kept = store.add("y", load=load, on_conflict="keep")
     assert (kept.code, kept.state, kept.raw_id) == (Added.KEPT, "none", b"x")
     ttl = store.redis.pttl(store.type.unique("abc"))
-    assert 0 < int(ttl) <= 10_000  # type: ignore[arg-type]
+    assert 0 < int(ttl) <= 10_000
     assert store.add("y", load=load, on_conflict="rerun").code is Added.CREATED
     store.redis.pexpire(store.type.unique("abc"), 0)
     assert store.add("z", load=load).code is Added.CREATED
