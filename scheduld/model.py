@@ -149,6 +149,8 @@ class Task:
     priority: int = 0
     key: str | None = None
     expires_ms: int | None = None
+    waits_until_ms: int | None = None
+    """Of a due task that waits for others, by its key or priority: when it is looked at again."""
     created: bool | None = None
     """Only in the answer of an add: whether this call stored the task."""
 

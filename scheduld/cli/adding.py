@@ -16,6 +16,7 @@ from scheduld.cli.instants import at_text, check_one, due_of
 from scheduld.cli.output import OutputLost, RepeatSafely, note, say, say_json
 from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, Collected, collect
 from scheduld.cli.repeating import command_line, unknown
+from scheduld.cli.shaping import Shaping, shaping
 from scheduld.errors import InvalidInput, OutcomeUnknown, ScheduldError
 from scheduld.names import id_fault
 
@@ -55,6 +56,7 @@ class Given:
     token: str | None
     allow_past: bool
     allow_unknown: bool
+    shaping: Shaping
 
 
 @click.command("add", epilog=_EXAMPLES)
@@ -86,13 +88,14 @@ class Given:
 )
 @click.option(
     "--on-conflict",
-    type=click.Choice(["error", "keep", "replace"]),
+    type=click.Choice(["error", "keep", "replace", "rerun"]),
     default="error",
-    help="What to do where the id is kept already, in any state; default: error.",
+    help="What to do where the id (or what is unique) is kept already; default: error.",
 )
 @click.option("--token", metavar="TOKEN", help="Name of this add: a repeat with it is safe.")
 @click.option("--allow-past", is_flag=True, help="Take an --at in the past: run at once.")
 @click.option("--allow-unknown", is_flag=True, help="Take a type that nobody knows yet.")
+@shaping
 @COMMON
 @click.argument("entries", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON | -]...")
 def add_command(**given: Any) -> None:
@@ -101,7 +104,7 @@ def add_command(**given: Any) -> None:
     KEY=VALUE puts a text into the payload, KEY:=JSON any JSON value, over what --payload,
     --payload-file or - (stdin) say. Prints TYPE/ID, then when it is due.
     """
-    _add(Given(**given))
+    _add(Given(shaping=Shaping.pop(given), **given))
 
 
 def _add(given: Given) -> None:
@@ -112,10 +115,12 @@ def _add(given: Given) -> None:
         zone = given.timezone or opened.settings.timezone
         due = due_of(given.at, given.delay, given.timezone, zone=zone, allow_past=given.allow_past)
         collected = collect(given.entries, given.payload, given.payload_file)
-        spec = _spec(given, due, collected.payload)
+        spec = _spec(given, due, collected.payload, zone)
         command = _repeat(given, common(), spec, collected)
         task = _sent(opened, given, spec, command)
-        _tell(task, zone, common(), known_now=due is None and given.delay is None)
+        put_off = given.shaping.debounce is not None
+        known_now = due is None and given.delay is None and not put_off
+        _tell(task, zone, common(), known_now=known_now, put_off=put_off)
         _warn_if_it_waits(opened, task)
 
 
@@ -136,11 +141,18 @@ def _warn_if_it_waits(opened: Session, task: Task) -> None:
             )
 
 
-def _spec(given: Given, due: datetime | str | None, payload: dict[str, Any]) -> TaskSpec:
+def _spec(
+    given: Given, due: datetime | str | None, payload: dict[str, Any], zone: str | None
+) -> TaskSpec:
     from scheduld.client.adding import TaskSpec
 
     return TaskSpec(
-        payload=payload, at=due, delay=given.delay, id=given.id, token=given.token
+        payload=payload,
+        at=due,
+        delay=given.delay,
+        id=given.id,
+        token=given.token,
+        **given.shaping.load(zone),
     ).named()
 
 
@@ -157,6 +169,7 @@ def _sent(opened: Session, given: Given, spec: TaskSpec, command: str) -> Task:
             timezone=opened.settings.timezone if given.timezone is None else given.timezone,
             allow_unknown=given.allow_unknown,
             allow_past=given.allow_past,
+            **spec.load(),
         )
     except OutcomeUnknown as exc:
         raise RepeatSafely(unknown(exc.message, _OPEN, common()), command) from None
@@ -178,6 +191,7 @@ def _repeat(given: Given, said: Common, spec: TaskSpec, collected: Collected) ->
         "--on-conflict": given.on_conflict,
         "--allow-past": given.allow_past,
         "--allow-unknown": given.allow_unknown,
+        **given.shaping.words(spec.load()),
     }
     text = json.dumps(collected.payload)
     if collected.from_stdin and len(text) <= SHORT_PAYLOAD:
@@ -187,24 +201,26 @@ def _repeat(given: Given, said: Common, spec: TaskSpec, collected: Collected) ->
     return command_line("add", options, said, ["--", *given.entries] if dashed else given.entries)
 
 
-def _tell(task: Task, zone: str | None, said: Common, *, known_now: bool) -> None:
+def _tell(task: Task, zone: str | None, said: Common, *, known_now: bool, put_off: bool) -> None:
     try:
         if said.json:
             say_json(task.to_dict())
         else:
-            say("\n".join(_lines(task, zone, known_now=known_now)))
+            say("\n".join(_lines(task, zone, known_now=known_now, put_off=put_off)))
     except OutputLost as exc:
         message = f"{task.ref} is stored, but {exc.message}"
         raise OutputLost(message, hint="do not add it again") from None
 
 
-def _lines(task: Task, zone: str | None, *, known_now: bool) -> Iterator[str]:
+def _lines(task: Task, zone: str | None, *, known_now: bool, put_off: bool) -> Iterator[str]:
     from scheduld.clock import wall_ms
     from scheduld.when import describe
 
     # As it is, for scripts: an id has no control characters, they were refused.
     yield task.ref
-    if not task.created:
+    if not task.created and put_off:
+        yield "put off: it has the new payload, and is due later"
+    elif not task.created:
         yield f"kept: it exists in state {task.state}, and nothing was changed"
     due_ms = task.due_ms
     if task.created and task.successor:

@@ -15,7 +15,10 @@ URL_VARIABLE = "SCHEDULD_REDIS_URL"
 
 
 def command_line(
-    name: str, options: Mapping[str, str | bool | None], said: Common, rest: Sequence[str]
+    name: str,
+    options: Mapping[str, str | bool | list[str] | None],
+    said: Common,
+    rest: Sequence[str],
 ) -> str:
     """Write `scheduld NAME`, its options, those of `said`, then the words of `rest`.
 
@@ -50,12 +53,14 @@ def unknown(lost: str, open_question: str, said: Common) -> str:
     return f"{lost}, {open_question}{needs}"
 
 
-def _words(options: Mapping[str, str | bool | None]) -> list[str]:
+def _words(options: Mapping[str, str | bool | list[str] | None]) -> list[str]:
     words: list[str] = []
     for name, value in options.items():
         if isinstance(value, str):
             # In one word where the value looks like an option itself.
             words += [f"{name}={value}"] if value.startswith("-") else [name, value]
+        elif isinstance(value, list):
+            words += [word for item in value for word in _words({name: item})]
         elif value:
             words.append(name)
     return words

@@ -113,6 +113,10 @@ def _facts(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str, str
 
     yield "due", moment(task.due_ms)
     yield "added", moment(task.added_ms)
+    yield "expires", moment(task.expires_ms)
+    yield "priority", str(task.priority) if task.priority else ""
+    yield "key", task.key or ""
+    yield "waits", _waits(task, moment)
     yield "payload", "cannot be read" if task.payload is None else _text(task.payload)
     yield "revision", _count(task.revision, "edit") if task.revision else ""
     yield "attempt", "" if task.attempt is None else str(task.attempt)
@@ -130,6 +134,13 @@ def _facts(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str, str
     yield "schedule", task.schedule or ""
     yield "successor", _successor(task, moment)
     yield "last error", error_text(task)
+
+
+def _waits(task: Task, moment: Any) -> str:
+    if task.waits_until_ms is None:
+        return ""
+    reason = "others of its key" if task.key else "what is more urgent"
+    return f"for {reason}, until {moment(task.waits_until_ms)} at the latest"
 
 
 def _successor(task: Task, moment: Any) -> str:

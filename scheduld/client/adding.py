@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 _CONFLICTS = ("error", "keep", "replace", "rerun")
 _TOKEN_LIMIT = 64
 _PLAIN_FIELDS = 5
+LOAD_OPTIONS = (
+    "priority",
+    "key",
+    "expires",
+    "unique",
+    "unique_for",
+    "debounce",
+    "debounce_max",
+    "throttle",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +79,13 @@ class TaskSpec:
     def is_shaped(self) -> bool:
         """Whether it may say something about load."""
         return len(self.__dict__) > _PLAIN_FIELDS
+
+    def load(self) -> dict[str, Any]:
+        """Return what it says about load, as `schedule` takes it."""
+        if not self.is_shaped:
+            return {}
+        values = {name: getattr(self, name) for name in LOAD_OPTIONS}
+        return {name: value for name, value in values.items() if value != getattr(TaskSpec, name)}
 
     def named(self) -> TaskSpec:
         """The same with id and token filled in, so that repeating it is safe."""

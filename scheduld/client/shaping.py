@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from scheduld.clock import wall_ms
 from scheduld.duration import parse_duration_ms
-from scheduld.errors import InvalidInput, WhenError
+from scheduld.errors import InvalidInput
 from scheduld.model import instant
 from scheduld.names import id_fault, printable
 
@@ -172,14 +172,14 @@ def _duration_or_none(value: Any) -> int | None:
     """Read a length of time; None for an instant. A text is one if it can be read as one."""
     from datetime import datetime
 
-    if isinstance(value, datetime):
+    if isinstance(value, datetime) or (isinstance(value, str) and not is_duration(value)):
         return None
-    try:
-        return _positive(value, "expires")
-    except WhenError:
-        if isinstance(value, str) and ("-" in value or ":" in value or value[:1] in "+@"):
-            return None
-        raise
+    return _positive(value, "expires")
+
+
+def is_duration(text: str) -> bool:
+    """Whether a text means a length of time, right or wrong, and no instant."""
+    return not ("-" in text or ":" in text or text.strip()[:1] in ("+", "@"))
 
 
 def _positive(value: Any, what: str) -> int:

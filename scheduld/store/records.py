@@ -68,17 +68,31 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         priority=_priority(fields),
         key=_text(fields, "key"),
         expires_ms=_number(fields, "expires"),
+        waits_until_ms=_waits_until_ms(raw, state),
     )
 
 
 def _due_ms(raw: RawTask, state: State) -> int | None:
     if state is State.SCHEDULED:
-        moved = raw.fields.get("moved", b"").split()
-        if len(moved) == 2 and raw.due_ms is not None and to_ms(moved[1]) == raw.due_ms:
-            # For its priority, or because it waits for others, it stands elsewhere than it is due.
-            return to_ms(moved[0])
+        moved_from = _moved_from(raw)
+        if moved_from is not None:
+            return moved_from
         return raw.due_ms if raw.due_ms is not None else _number(raw.fields, "early")
     return _number(raw.fields, "due")
+
+
+def _moved_from(raw: RawTask) -> int | None:
+    """Where a task stood in `due` before it was moved, for its priority or its key."""
+    moved = raw.fields.get("moved", b"").split()
+    if len(moved) == 2 and raw.due_ms is not None and to_ms(moved[1]) == raw.due_ms:
+        return to_ms(moved[0])
+    return None
+
+
+def _waits_until_ms(raw: RawTask, state: State) -> int | None:
+    moved_from = _moved_from(raw) if state is State.SCHEDULED else None
+    is_later = moved_from is not None and raw.due_ms is not None and raw.due_ms > moved_from
+    return raw.due_ms if is_later else None
 
 
 def _attempt(state: State, failed: int) -> int | None:
