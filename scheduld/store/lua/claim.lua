@@ -25,7 +25,7 @@
 --          ms when to look again or '' (also while the type is paused), next lease end ms or ''}
 --         {-1, now µs} too late; {-2, now µs} a newer claim of this caller was seen
 --
--- @include type guard events load ends settle settle_plain recover anew prune refuse limit keyed weigh take back replay
+-- @include type guard events load pack ends settle settle_plain recover anew prune refuse window keyed limit weigh take back replay
 local record, sequence, want, early, lead = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local lease, bound, max_interruptions = tonumber(ARGV[11]), ARGV[12], ARGV[13]
 local done_count, done_age, dead_count, dead_age = ARGV[14], ARGV[15], ARGV[16], ARGV[17]
@@ -39,7 +39,7 @@ if tonumber(sequence) < last_sequence then
 end
 local codes = settle_all(22, 8, plain_count, fences, verdict_count)
 local known = redis.call('HMGET', meta, 'fence', 'lease', 'paused', 'weighs')
-local is_paused, limits = known[3], limit ~= '' and read_limits(limit) or {}
+local is_paused, limits = known[3], limits_of(limit)
 local plain, rows, ids, fence, is_left
 if tonumber(sequence) == last_sequence then
   plain = {}
@@ -47,9 +47,10 @@ if tonumber(sequence) == last_sequence then
 else
   recover(tonumber(bound), lease, known[2], tonumber(max_interruptions), '20')
   fence = int(math.max((number(known[1]) or 0) + 1, now_us))
-  local most = cut(limits, is_paused and 0 or tonumber(want))
+  local most = is_paused and 0 or tonumber(want)
+  most = limits.cut and limits.cut(most) or most
   is_left = known[4] and order(most)
-  plain, rows, ids = take(most, tonumber(early), tonumber(lead), lease, fence, limits)
+  plain, rows, ids = take(most, tonumber(early), tonumber(lead), lease, fence, limits.keys)
   if #ids > 0 then
     redis.call('HSET', meta, 'fence', fence, 'lease', int(math.max(number(known[2]) or 0, lease)))
   end
@@ -62,8 +63,8 @@ prune(dead, tonumber(dead_count), dead_age, spare)
 local next_due = is_left and int(now) or redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2] or ''
 if is_paused then
   next_due = ''
-elseif limits.most then
-  next_due = settle_limits(limits, fence, plain, rows, next_due)
+elseif limits.cut and ids then
+  next_due = limits.settle(fence, plain, rows, next_due)
 end
 write_events()
 local next_end = redis.call('ZRANGE', leased, '0', '0', 'WITHSCORES')[2] or ''

@@ -9,7 +9,7 @@
 -- Returns {0, now µs, rows}, a row an id {code, state}: 1 scheduled, 3 refused by the state
 --         {-1, now µs} too late
 --
--- @include type guard events load state
+-- @include type guard events load pack state
 local wanted, count = ARGV[7], tonumber(ARGV[8])
 
 local function is_ended(state)

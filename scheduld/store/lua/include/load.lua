@@ -1,9 +1,8 @@
--- What tasks say about load (fields priority, key, unique, expires of their hashes) where they
--- enter and leave due and leased. The helper keys of this are hints: what they say is checked
--- against due and leased before it is used, so one that is wrong costs time and no task. A
--- foreign value in the place of one is passed over.
+-- What tasks say about load (fields priority, key, unique of their hashes) where they enter and
+-- leave due and leased. The helper keys of this are hints: what they say is checked against due
+-- and leased before it is used, so one that is wrong costs time and no task. A foreign value in
+-- the place of one is passed over.
 local root = string.sub(prefix, 1, -6)
-local minute = 60000
 
 local function unlease(id)
   local was_held = redis.call('ZREM', leased, id) == 1
@@ -33,7 +32,7 @@ end
 -- A point of priority is worth a minute of waiting: a task that is due stands in due by that.
 -- One that goes back behind now stands in `lazy` too, for a claim that has nothing better.
 local function weigh(id, at, priority)
-  local score = math.floor(at - priority * minute)
+  local score = math.floor(at - priority * 60000)
   move_due(id, at, score)
   if priority < 0 then
     redis.pcall('ZADD', root .. 'lazy', int(score), id)
@@ -83,6 +82,7 @@ local function leave_key(id, key)
 end
 
 -- The task is over: others may be added for what it was unique in, unless that has a period.
+-- is_gone: cancelled or replaced, as if it had never been.
 local function leave_unique(id, digest, is_gone)
   local record = root .. 'unique:' .. (digest or '')
   if digest and redis.pcall('GET', record) == id and (is_gone or redis.call('PTTL', record) == -1) then
@@ -90,19 +90,6 @@ local function leave_unique(id, digest, is_gone)
   end
 end
 
-local function drop_successor(id)
-  local key = prefix .. id
-  local load = redis.pcall('HGET', key, 'next_load')
-  if type(load) == 'string' then
-    local digest = string.match('\n' .. load, '\nunique=(%x+)')
-    if digest and digest ~= redis.call('HGET', key, 'unique') then
-      leave_unique(id, digest, true)
-    end
-  end
-  redis.call('HDEL', key, 'next', 'next_payload', 'next_token', 'next_load')
-end
-
--- is_gone: cancelled or replaced, as if it had never been.
 local function leave(id, is_gone)
   local task = redis.pcall('HMGET', prefix .. id, 'key', 'unique', 'priority')
   if task.err then
@@ -114,40 +101,4 @@ local function leave(id, is_gone)
     redis.pcall('ZREM', root .. 'prio', id)
     redis.pcall('ZREM', root .. 'lazy', id)
   end
-end
-
--- A packed load is lines of NAME=VALUE (scheduld/client/shaping.py).
-local function read_load(text)
-  local load = {text = text}
-  for name, value in string.gmatch(text or '', '([%l_]+)=([^\n]*)') do
-    load[name] = value
-  end
-  return load
-end
-
--- The task is the one of what it is unique in.
-local function register(id, load)
-  if load.unique and load.unique_for then
-    redis.call('SET', root .. 'unique:' .. load.unique, id, 'PX', load.unique_for)
-  elseif load.unique then
-    redis.call('SET', root .. 'unique:' .. load.unique, id)
-  end
-end
-
-local function write_load(id, at, load)
-  local fields = {}
-  local function keep(name, value)
-    if value then
-      fields[#fields + 1], fields[#fields + 2] = name, value
-    end
-  end
-  keep('priority', load.priority)
-  keep('key', load.key)
-  keep('unique', load.unique)
-  keep('first', load.first)
-  keep('expires', load.expires or load.expires_after and int(at + load.expires_after))
-  if #fields > 0 then
-    redis.call('HSET', prefix .. id, unpack(fields))
-  end
-  register(id, load)
 end

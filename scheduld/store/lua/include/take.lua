@@ -108,7 +108,7 @@ local function move(ids, leases, is_head)
 end
 
 -- Looks at the first of due, as many as `look_at`. Answers whether to go on with those behind.
-local function take_some(taken, want, look_at, until_ms, lead, lease, fence, limits)
+local function take_some(taken, want, look_at, until_ms, lead, lease, fence, keys)
   local heads, scores = oldest(until_ms, look_at)
   local held, ended = scores_of(leased, heads), nil
   local plain, rows, ids, leases = taken.plain, taken.rows, {}, {}
@@ -135,7 +135,7 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, lim
       break
     end
     if task and (refuse(id, at, task, held[index])
-      or limits.keys and task[10] and hold_back(limits, id, at, task, fence)) then
+      or keys and task[10] and keys.hold_back(id, at, task, fence)) then
       is_head = false
       taken.aside = taken.aside + 1
     else
@@ -157,16 +157,18 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, lim
   for _, id in ipairs(taken.ids[1] and ids or {}) do
     taken.ids[#taken.ids + 1] = id
   end
-  write_aside()
+  if keys then
+    keys.write_aside()
+  end
   taken.ids, taken.bytes = taken.ids[1] and taken.ids or ids, bytes
   return not is_over and #ids < room and #heads == look_at
 end
 
--- limits: of the type (include/limit.lua), an empty table if it has none.
-local function take(want, early_ms, lead, lease, fence, limits)
+-- keys: limits of the tasks of one key (include/keyed.lua), nil if there are none.
+local function take(want, early_ms, lead, lease, fence, keys)
   local taken, look_at = {plain = {}, rows = {}, ids = {}, bytes = 0, aside = 0}, want
   while want > 0 and taken.aside < most_aside
-    and take_some(taken, want, look_at, now + early_ms, lead, lease, fence, limits) do
+    and take_some(taken, want, look_at, now + early_ms, lead, lease, fence, keys) do
     look_at = math.max(want - #taken.ids, 50)
   end
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '(253402300799999', '+inf', 'LIMIT', '0', '5')) do
