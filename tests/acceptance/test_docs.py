@@ -50,6 +50,7 @@ RUN = (
     "observability.md",
     "processes.md",
     "testing.md",
+    "load.md",
 )
 _BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")

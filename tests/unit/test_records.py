@@ -54,7 +54,7 @@ def at(indexes: Iterable[str]) -> dict[str, Any]:
     return dict.fromkeys(indexes, NOW)
 
 
-EMPTY = {"failed": 0, "releases": 0, "interruptions": 0, "revision": 0}
+EMPTY = {"failed": 0, "priority": 0, "releases": 0, "interruptions": 0, "revision": 0}
 
 
 def test_a_pending_task() -> None:
