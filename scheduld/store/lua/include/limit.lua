@@ -26,7 +26,7 @@ local function limits_of(text)
     local starts, taken = {}, #plain / 3 + #rows
     for index = 1, taken do
       local row = rows[index - #plain / 3]
-      starts[index * 2 - 1] = row and row[4] or int(now)
+      starts[index * 2 - 1] = int(math.max(row and tonumber(row[4]) or now, now))
       starts[index * 2] = fence .. ' ' .. index
     end
     window.note(starts)

@@ -39,7 +39,9 @@ local function take_one(id, score, task, is_ended, fence, lead)
   else
     redis.call('HSET', key, 'fence', fence, 'owner', node, 'due', nominal)
   end
-  return {id, task[1] or false, nominal, int(at > 0 and at or now), early and 1 or 0,
+  -- Of one that was moved, for its priority or its key, the lateness counts from its due.
+  local since = at > now and at or math.ceil(origin(at, task[9]))
+  return {id, task[1] or false, nominal, int(since > 0 and since or now), early and 1 or 0,
     number(task[2]) or 0, number(task[3]) or 0, number(task[4]) or 0}
 end
 
