@@ -152,7 +152,7 @@ def _spec(
         delay=given.delay,
         id=given.id,
         token=given.token,
-        **given.shaping.load(zone),
+        **given.shaping.load(zone, has_id=given.id is not None),
     ).named()
 
 

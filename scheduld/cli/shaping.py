@@ -36,13 +36,18 @@ class Shaping:
         """Take these options out of what click gives."""
         return cls(**{name: given.pop(name) for name in cls.__dataclass_fields__})
 
-    def load(self, zone: str | None) -> dict[str, Any]:
+    def load(self, zone: str | None, *, has_id: bool) -> dict[str, Any]:
         """Return the options of the client's `schedule`; raises InvalidInput or WhenError."""
         ways = (bool(self.unique), self.unique_text is not None, self.unique_payload)
         if sum(ways) > 1:
             raise InvalidInput(
                 "--unique, --unique-key and --unique-payload exclude each other",
                 hint="--unique may be given several times, for several fields",
+            )
+        if self.debounce is not None and not (has_id or any(ways)):
+            # The client would not see it: by then the task has an id that was made for it.
+            raise InvalidInput(
+                "--debounce needs --id or --unique", hint="say which adds belong together"
             )
         unique = list(self.unique) or self.unique_text or self.unique_payload or None
         if self.unique_text == "":
