@@ -118,6 +118,9 @@ ADDS = [
     (("--now", "--allow-unknown", "quote='\"$x`", "line=a\nb\x1b\\", "é:=[1, 2]"), b""),
     (("--payload", '{"a": "it\'s"}'), b""),
     (("-", "b=2"), '{"a": "é\\n"}'.encode()),
+    (("--priority", "-5", "--key", "k", "--expires", "tomorrow 23:59", "--timezone", "UTC"), b""),
+    (("--unique", "m", "--unique", "n", "n=1", "--unique-for", "1h", "--in", "1h"), b""),
+    (("--debounce", "1h", "--debounce-max", "2h", "--unique-key", "a 'b"), b""),
 ]
 
 

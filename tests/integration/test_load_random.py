@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -118,7 +118,7 @@ class Storm:
 
     def check(self) -> None:
         """Limits hold for what is leased, and every id is somewhere."""
-        leased = self.store.redis.zrange(self.store.type.leased, 0, -1)
+        leased: Any = self.store.redis.zrange(self.store.type.leased, 0, -1)
         assert len(leased) <= MOST_RUNNING
         keys = Counter(self.store.fields(raw_id.decode()).get("key") for raw_id in leased)
         assert all(count <= MOST_OF_KEY for key, count in keys.items() if key)
