@@ -167,7 +167,7 @@ class Notebook:
     def _stored(self, one: Note, *, is_kept: bool) -> None:
         key = one.raw_id, one.fence
         with self._lock:
-            page = self._pages[key]
+            page = self._pages[key]  # only what is stored is taken out elsewhere
             if is_kept:
                 if page.progress == one.progress:
                     page.progress = ""

@@ -42,7 +42,8 @@ START_S = 60.0
 """A worker must have imported its handler within this time."""
 _AGAIN_MS = 1_000
 _RETIRE_S = 2.0
-_CLOSE_S = 1.0
+_CLOSE_S = 0.5
+_MOST_LOGGERS = 200
 
 
 class _Worker:
@@ -92,6 +93,7 @@ class Processes:
         self._at: dict[Execution, _Worker] = {}
         self._idle: list[_Worker] = []
         self._sweeper: asyncio.TimerHandle | None = None
+        self._loggers: set[str] = set()
 
     def begin(self, execution: Execution) -> None:
         """Begin in an idle worker, or a new one; raises OSError if none can be started."""
@@ -236,10 +238,17 @@ class Processes:
             task = None if execution is None else task_ref(execution.claim)
             # Levels between the usual ones are the user's own: structlog knows none.
             rounded = min(max(int(level) // 10, 1), 5) * 10
-            logger = structlog.get_logger(str(name))
+            logger = structlog.get_logger(self._logger_name(str(name)))
             logger.log(rounded, str(text), type=self._duty.name, task=task)
         except (TypeError, ValueError, OverflowError):
             raise BadFrame("a log record that cannot be read") from None
+
+    def _logger_name(self, name: str) -> str:
+        """Name a logger of a worker; a logger is kept for ever, and a handler may make many."""
+        if name not in self._loggers and len(self._loggers) >= _MOST_LOGGERS:
+            return "scheduld.worker"
+        self._loggers.add(name)
+        return name
 
     def _died(self, process: WorkerProcess, death: Death) -> None:
         worker = self._workers.pop(process)

@@ -19,8 +19,10 @@ from scheduld.policies.endings import Ending, GivenBack, Raised, Unreadable, ver
 from scheduld.store import calls, usercalls
 from scheduld.store.answers import to_ms
 from scheduld.store.calls import Caller, ClaimRequest
+from scheduld.store.notecalls import note
 from scheduld.store.records import to_task
 from scheduld.testing.calling import passes
+from scheduld.testing.told import Told
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -92,6 +94,7 @@ class Worker:
         self._caller = Caller(keys, "test")
         self._sequence = 0
         self._stuck: dict[str, tuple[_Head, int | None]] = {}
+        self._told = Told(self._now_ms)
         self.handlers: dict[str, tuple[TaskType, Handler]] = {}
         self.runs: list[RunRecord] = []
 
@@ -207,6 +210,7 @@ class Worker:
             fence=claim.fence,
             due=instant(claim.due_ms),
             options=handler.options,
+            _notes=self._told,
         )
         return Job(claim, kind, handler, (payload, run))
 
@@ -215,6 +219,8 @@ class Worker:
         keys = self._caller.keys.type(claim.type)
         # No jitter: a test wants to know when the next attempt is.
         result = _read(claim, ending, job.kind, self._now_ms())
+        if told := self._told.take(claim):
+            self._link.run(note(self._caller, keys, told))
         # Not in one exchange: a server that has to be sent the first script would read before.
         self._link.run(calls.finish(self._caller, keys, [result]))
         rows = self._link.run(usercalls.read(self._caller, keys, [claim.raw_id]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from scheduld.clock import monotonic
@@ -63,8 +64,13 @@ class SentNotes:
         if not self._late.is_set():
             self._late.set()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._send_late, daemon=True)
-                self._thread.start()
+                self._start_thread()
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._send_late, daemon=True)
+        with suppress(RuntimeError):  # no memory for one: what waits is sent at the end
+            thread.start()
+            self._thread = thread
 
     def _send_late(self) -> None:
         while self._late.wait():

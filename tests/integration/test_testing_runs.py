@@ -424,3 +424,26 @@ def test_paused_types_wait(scheduld: Scheduler) -> None:
     schedule_task("job")
     assert [run.type for run in scheduld.run_all()] == ["job", "paused", "paused"]
     link.close()
+
+
+def test_what_a_run_tells_is_with_the_task(scheduld: Scheduler) -> None:
+    """Progress and log are kept as the daemon keeps them, at the time of the moved clock."""
+
+    def tells(payload: dict[str, Any], run: Run) -> None:
+        run.progress({"step": run.attempt})
+        run.log(f"attempt {run.attempt}")
+        if run.attempt == 1:
+            raise Retry(after="10s")
+
+    scheduld.handle("job", tells)
+    begin_ms = int(scheduld.now.timestamp() * 1000)
+    schedule_task("job", {})
+    first, second = (run.task for run in scheduld.run_all())
+    assert first is not None
+    assert first.progress == {"step": 1}
+    assert second is not None
+    assert second.progress == {"step": 2}
+    assert second.log == [
+        {"at_ms": begin_ms, "text": "attempt 1"},
+        {"at_ms": begin_ms + 10_000, "text": "attempt 2"},
+    ]
