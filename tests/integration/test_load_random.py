@@ -1,4 +1,4 @@
-"""Any sequence of calls with priorities, keys, limits and unique tasks: nothing is lost or doubled."""
+"""Any sequence of calls with priorities, keys, limits, unique tasks: nothing lost or doubled."""
 
 from __future__ import annotations
 
