@@ -36,9 +36,10 @@ class _Page:
     `first` is the number of the oldest line that is kept, among all lines of the run.
     """
 
-    __slots__ = ("bytes", "first", "lines", "progress", "verdict")
+    __slots__ = ("at_ms", "bytes", "first", "lines", "progress", "verdict")
 
     def __init__(self) -> None:
+        self.at_ms = 0
         self.progress = ""
         self.lines: deque[str] = deque()
         self.bytes = 0
@@ -93,9 +94,12 @@ class Notebook:
     def log(self, run: Run, text: str, age_ms: float = 0.0) -> None:
         """Take one more text, of so long ago."""
         at_ms = int(self._shared.link.server.now_ms() - age_ms)
-        line = notes.line(at_ms, masking.current().values(text))
+        text = masking.current().values(text)
         with self._lock:
-            self._page(run).add(line)
+            page = self._page(run)
+            # A message of a worker may be under way for longer than the next one.
+            page.at_ms = max(page.at_ms, at_ms)
+            page.add(notes.line(page.at_ms, text))
         self._tell()
 
     def _page(self, run: Run) -> _Page:
