@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,22 +29,37 @@ def _server_ms(store: Store) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-def _bring(store: Store, state: matrix.State) -> Claim | None:
-    """Bring the task x into a state, and return the claim of its last run."""
+@dataclass
+class World:
+    """A store with the task x in some state, the last claim of x, and one that holds x back."""
+
+    claim: Claim | None = None
+    other: Claim | None = None
+
+
+def _bring(store: Store, state: matrix.State) -> World:
+    """Bring the task x into a state."""
     store.now = _server_ms(store)
     store.link.commands(("SADD", store.keys.types, "job"))
     if state == "no such task":
-        return None
+        return World()
     if state == "scheduled":
         store.add("x", store.time + HOUR)
-        return None
+        return World()
+    if state == "held back":
+        store.kind = replace(store.kind, max_running_per_key=1)
+        store.add("other", load="key=k")
+        other = store.take("other", lease_ms=HOUR)
+        store.add("x", load="key=k")
+        assert store.claim().claims == []
+        return World(other=other)
     if state == "claimed early":
         # By a replica an hour ahead, so that it stays early whatever time this test takes.
         store.pass_ms(HOUR)
         store.add("x", store.time + 40)
         claim = store.take("x", early_ms=calls.EARLY_MS, lease_ms=HOUR)
         assert claim.early
-        return claim
+        return World(claim)
     store.add("x")
     claim = store.take("x", lease_ms=HOUR)
     if state == "retry wait":
@@ -56,7 +72,7 @@ def _bring(store: Store, state: matrix.State) -> Claim | None:
         store.cancel("x")
     if state in ENDED:
         store.finish(claim, "dead" if state == "dead" else "done", detail='{"kind":"E"}')
-    return claim
+    return World(claim)
 
 
 def _shown(state: matrix.State) -> str:
@@ -100,6 +116,7 @@ def _ask(client: Client, verb: str, state: matrix.State) -> str:
         "add": lambda: add("error"),
         "add_keep": lambda: add("keep"),
         "add_replace": lambda: add("replace"),
+        "add_rerun": lambda: add("rerun"),
         "edit": lambda: client.edit("job", "x", payload=NEW).type and "edited",
         "run_now": lambda: client.run_now("job", "x").type and "due now",
         "cancel": lambda: cancelled(client.cancel("job", "x")),
@@ -134,7 +151,7 @@ BECOMES = {
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_a_cell_of_the_table(store: Store, verb: matrix.Verb, state: matrix.State) -> None:
     """The verb does what the table says, changes nothing else, and a late end of a run neither."""
-    claim = _bring(store, state)
+    world = _bring(store, state)
     before = _dump(store)
     shown = store.state("x")
     with Client(store.server.url, namespace=store.namespace, wait_s=1.0) as client:
@@ -148,8 +165,10 @@ def test_a_cell_of_the_table(store: Store, verb: matrix.Verb, state: matrix.Stat
         assert (store.due("x") or 0) <= _server_ms(store)
     if word in ("edited", "replaced", "added"):
         assert store.fields("x")["payload"] == b'{"new":1}'
-    if claim:
-        _end(store, claim, word, state)
+    if world.claim:
+        _end(store, world.claim, word, state)
+    if world.other:
+        _let_go(store, world.other, word)
 
 
 def _dump(store: Store) -> dict[bytes, bytes]:
@@ -174,6 +193,15 @@ def _end(store: Store, claim: Claim, word: str, state: matrix.State) -> None:
         assert store.state("x") == "cancelled"
     else:
         assert store.state("x") == ("scheduled" if state == "running, replaced" else "done")
+
+
+def _let_go(store: Store, other: Claim, word: str) -> None:
+    """End the run that held x back: x is claimed if it is still there and due, and once."""
+    store.now = _server_ms(store)
+    assert store.claim().claims == [], "one of a key at a time"
+    store.finish(other)
+    is_due = word in STAYS or word in ("edited", "due now")
+    assert [claim.id for claim in store.claim().claims] == ["x"] * is_due
 
 
 def test_every_word_is_explained() -> None:

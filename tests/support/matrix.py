@@ -14,6 +14,7 @@ State = Literal[
     "claimed early",
     "retry wait",
     "snoozed",
+    "held back",
     "running",
     "running, replaced",
     "cancelling",
@@ -27,6 +28,7 @@ STATES: dict[State, str] = {
     "claimed early": "held by a replica, less than 50 ms before its due time",
     "retry wait": "a run failed, the next attempt waits",
     "snoozed": "a run asked to be run again later",
+    "held back": "it is due, and others of its key run",
     "running": "a replica runs it",
     "running, replaced": "it runs, and a successor waits for its end",
     "cancelling": "it runs, and was asked to stop",
@@ -35,7 +37,7 @@ STATES: dict[State, str] = {
     "dead": "it was given up",
     "no such task": "it never was, or is not kept any longer",
 }
-WAITING: tuple[State, ...] = ("scheduled", "claimed early", "retry wait", "snoozed")
+WAITING: tuple[State, ...] = ("scheduled", "claimed early", "retry wait", "snoozed", "held back")
 RUNNING: tuple[State, ...] = ("running", "running, replaced", "cancelling")
 ENDED: tuple[State, ...] = ("done", "cancelled", "dead")
 
@@ -60,55 +62,62 @@ def _verb(name: str, command: str, words: str) -> Verb:
 
 
 VERBS = (
-    # The states: four of waiting, three of running, three of having ended, none.
+    # The states: five of waiting, three of running, three of having ended, none.
     _verb(
         "show",
         "show",
-        "told told told told  told told told  told told told  not_found",
+        "told told told told told  told told told  told told told  not_found",
     ),
     _verb(
         "add",
         "add --id",
-        "exists exists exists exists  exists exists exists  exists exists exists  added",
+        "exists exists exists exists exists  exists exists exists  exists exists exists  added",
     ),
     _verb(
         "add_keep",
         "add --on-conflict keep",
-        "kept kept kept kept  kept kept kept  kept kept kept  added",
+        "kept kept kept kept kept  kept kept kept  kept kept kept  added",
     ),
     _verb(
         "add_replace",
         "add --on-conflict replace",
-        "replaced replaced replaced replaced  successor successor successor  "
+        "replaced replaced replaced replaced replaced  successor successor successor  "
+        "replaced replaced replaced  added",
+    ),
+    _verb(
+        "add_rerun",
+        "add --on-conflict rerun",
+        "kept kept kept kept kept  successor successor successor  "
         "replaced replaced replaced  added",
     ),
     _verb(
         "edit",
         "edit",
-        "edited edited edited edited  refused refused refused  refused refused refused  not_found",
+        "edited edited edited edited edited  refused refused refused  refused refused refused  "
+        "not_found",
     ),
     _verb(
         "run_now",
         "run-now",
-        "due_now due_now due_now due_now  refused refused refused  "
+        "due_now due_now due_now due_now due_now  refused refused refused  "
         "refused refused refused  not_found",
     ),
     _verb(
         "cancel",
         "cancel",
-        "cancelled cancelled cancelled cancelled  cancelling cancelling cancelling  "
+        "cancelled cancelled cancelled cancelled cancelled  cancelling cancelling cancelling  "
         "refused cancelled refused  not_found",
     ),
     _verb(
         "requeue",
         "requeue",
-        "refused refused refused refused  refused refused refused  "
+        "refused refused refused refused refused  refused refused refused  "
         "requeued requeued requeued  not_found",
     ),
     _verb(
         "purge",
         "purge --state",
-        "removed untouched removed removed  refused refused refused  "
+        "removed untouched removed removed removed  refused refused refused  "
         "removed removed removed  untouched",
     ),
 )
