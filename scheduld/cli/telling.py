@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ENDED = (State.DONE, State.CANCELLED, State.DEAD)
 _LONGEST_CELL = 60
+_IDS_SHOWN = 8
 
 
 def story(task: Task, zone: str | None, now_ms: int) -> list[str]:
@@ -70,9 +71,14 @@ def pause_dict(pause: TypePause) -> dict[str, Any]:
     return {**asdict(pause), "since": iso(pause.since_ms)}
 
 
-def event_line(event: Event) -> str:
-    """Tell an event in one line: when, type, what, which tasks, who, and why."""
-    ids = " ".join([*event.ids, *([f"+{event.more} more"] if event.more else [])])
+def event_line(event: Event, task_id: str | None) -> str:
+    """Tell an event in one line: when, type, what, which tasks, who, and why.
+
+    Of many tasks a few are named, or `task_id` alone.
+    """
+    shown = event.ids[:_IDS_SHOWN] if task_id is None else (task_id,)
+    more = len(event.ids) + event.more - len(shown)
+    ids = " ".join([*shown, *([f"+{more} more"] if more > 0 else [])])
     node = f" ({event.node})" if event.node else ""
     errors = f": {'; '.join(event.errors)}" if event.errors else ""
     facts = [iso(event.at_ms) or "", event.type, event.kind, ids]

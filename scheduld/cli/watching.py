@@ -75,11 +75,11 @@ def events_command(
         start = None if since is None else _since(since, opened.settings.timezone)
         if follow:
             for event in opened.client.follow(type_name, id=task_id, since=start):
-                _print(event)
+                _print(event, task_id)
             return
         found = opened.client.events(type_name, id=task_id, since=start, limit=most)
     for event in found:
-        _print(event)
+        _print(event, task_id)
     if not found:
         note("no events")
     elif len(found) >= most:
@@ -100,11 +100,11 @@ def _since(text: str, zone: str | None) -> datetime | str:
     return text
 
 
-def _print(event: Event) -> None:
+def _print(event: Event, task_id: str | None) -> None:
     if common().json:
         say_json(telling.event_dict(event))
     else:
-        say(telling.event_line(event))
+        say(telling.event_line(event, task_id))
 
 
 @click.command("nodes", epilog=_NODES_EXAMPLES)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scheduld import Client, TaskSpec
 from tests.support.cli import Cli, cli
 from tests.support.servers import wait_until
 
@@ -78,6 +79,19 @@ def test_events_that_are_left_out_are_told(cli: Cli) -> None:
     first = cli("events", "--limit", "2", "--since", "1h", "--json")
     assert [ids for _, _, ids in _told(first.out)] == [["a"], ["b"]]
     assert first.err == "only the first 2 are shown; --limit shows more\n"
+
+
+def test_an_event_of_many_tasks_names_a_few(cli: Cli, valkey_server: RunningServer) -> None:
+    """For people eight and a count, or the one that was asked for; as JSON all that are known."""
+    with Client(valkey_server.url, namespace=cli.namespace) as client:
+        tasks = [TaskSpec(id=f"n{number}", delay="1h") for number in range(120)]
+        client.schedule_many("hello", tasks, allow_unknown=True)
+    line = cli("events").ok().out
+    assert line.count("\n") == 1
+    assert "  added  n0 n1 n2 n3 n4 n5 n6 n7 +112 more (client-" in line
+    assert "  added  n9 +119 more (client-" in cli("events", "--id", "n9").ok().out
+    told = cli("events", "--json").ok().json
+    assert (len(told["ids"]), told["more"]) == (100, 20)
 
 
 def test_an_event_of_no_task(cli: Cli) -> None:
