@@ -303,6 +303,15 @@ def test_a_repeated_debounce_does_not_put_off(store: Store) -> None:
     assert store.due("a") == NOW + 1_500
 
 
+def test_a_repeat_of_an_older_debounce_brings_no_old_payload_back(store: Store) -> None:
+    """By id as well: the first add again, after the second, changes nothing."""
+    for number in (1, 2, 1):
+        store.add("a", payload=b'{"n":%d}' % number, load="debounce=1000", token=f"T{number}")
+        store.pass_ms(100)
+    assert store.fields("a")["payload"] == b'{"n":2}'
+    assert store.due("a") == NOW + 1_100
+
+
 def test_a_foreign_record_refuses_the_add(store: Store) -> None:
     """Another kind of value in the place of a record: nothing can be promised, nothing is added."""
     store.redis.rpush(store.type.unique("abc"), "foreign")

@@ -38,9 +38,18 @@ local function put_off(id, payload, token, load)
   return row
 end
 
+-- The hash keeps the token of the newest add only; a repeat of another finds its task by this.
+local function remember(token, id, row)
+  if token ~= '' and (row[1] == 1 or row[1] == 3 or row[1] == 7) then
+    redis.pcall('SET', root .. 'joined:' .. token, id, 'PX', remember_ms)
+  end
+end
+
 local function add_to(id, at, payload, token, on_conflict, load)
   if load.debounce then
-    return put_off(id, payload, token, load)
+    local row = put_off(id, payload, token, load)
+    remember(token, id, row)
+    return row
   end
   return meet(id, at, payload, token, on_conflict, load)
 end
@@ -54,7 +63,7 @@ local function find_repeat(id, token)
   local other = token ~= '' and redis.pcall('GET', root .. 'joined:' .. token)
   if type(other) == 'string' then
     local other_state, other_due = state_of(other)
-    return {2, other_due, other_state, other}
+    return {2, other_due, other_state, other ~= id and other or nil}
   end
   return nil
 end
@@ -90,8 +99,6 @@ local function admit(id, at, payload, token, on_conflict, text)
   end
   row = add_to(holder, at, payload, token, on_conflict, load)
   row[4] = holder
-  if token ~= '' and (row[1] == 1 or row[1] == 3 or row[1] == 7) then
-    redis.pcall('SET', root .. 'joined:' .. token, holder, 'PX', remember_ms)
-  end
+  remember(token, holder, row)
   return row
 end
