@@ -55,7 +55,7 @@ def _answers(cli: Cli, *words: str, **env: str) -> list[str]:
         (["add", "--type", "h"], ["plain,hello"]),
         (["add", "--type", ""], ["plain,hello", "plain,other"]),
         (["add", "--type", "=", "o"], ["plain,other"]),
-        (["--json", "add", "--on-conflict", "r"], ["plain,replace"]),
+        (["--json", "add", "--on-conflict", "r"], ["plain,replace", "plain,rerun"]),
         (["show", "o"], ["plain,other/"]),
         (["cancel", ""], ["plain,hello/", "plain,other/"]),
         (["list", "--state", "d"], ["plain,done", "plain,dead"]),

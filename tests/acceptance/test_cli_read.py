@@ -22,6 +22,7 @@ FIELDS = [
     *("releases", "interruptions", "fence", "revision", "every", "until", "max_runs"),
     *("timezone", "schedule", "tick_ms", "owner", "started_ms", "finished_ms", "outcome"),
     *("result", "progress", "log", "successor", "error"),
+    *("priority", "key", "expires_ms", "waits_until_ms"),
 ]
 
 
