@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "_SCHEDULD_COMPLETE"
 """Set by the scripts: the command then answers what could stand at the cursor."""
-LONGEST_S = 0.5
-"""After so long an answer is given up: a file may lie on a disk that hangs."""
+LONGEST_S = 2.0
+"""After so long an answer, which takes a tenth of a second, is given up: a disk may hang."""
 _SHELLS = ("bash", "zsh", "fish")
 # Not click's own: that one takes no part of a word (a blank after "hello/"), and asks for a
 # newer bash than some systems still have.
@@ -93,6 +93,9 @@ def answer(instruction: str) -> int:
         sys.stdout.flush()
     except Exception:  # noqa: BLE001 - nothing may be printed over a half typed line
         return 1
+    finally:
+        # At its end the interpreter takes the handler away, and the alarm would kill it.
+        signal.setitimer(signal.ITIMER_REAL, 0)
     return 0
 
 
