@@ -40,7 +40,7 @@ def test_failed_and_killed_runs_leave_nothing(tmp_path: Path) -> None:
         start_server("valkey", Path(folder)) as server,
     ):
         (weight,) = worked.work(tmp_path, server, worked.STEP, lambda _: None)
-    assert weight.children == 0
+    assert weight.children <= worked.KEPT_CHILDREN
     assert weight.descriptors < 40
     assert weight.threads < 12
 
@@ -49,5 +49,5 @@ def test_growth_is_told() -> None:
     """What grows after the first quarter is named, what grew before it is not."""
     flat = [worked.Weight(n, 50_000, 15, 4, 0, 3_000) for n in range(1, 9)]
     assert worked.violations([worked.Weight(0, 1, 1, 1, 0, 1), *flat]) == []
-    grown = worked.Weight(9, 60_000, 20, 9, 2, 9_000)
+    grown = worked.Weight(9, 60_000, 20, 9, 5, 9_000)
     assert len(worked.violations([*flat, grown])) == 5

@@ -1,9 +1,10 @@
 """Weighs a daemon over many tasks, some of which fail and some of which are killed.
 
-Of a hundred tasks ten raise, with large locals, and five are killed: two inline runs and two
-commands (with a child each) by their `run_timeout`, one by a cancel. What must hold, once a
-quarter of the tasks has ended: memory, descriptors and threads stay as they are, no child
-process is left, and the server's memory stays as well.
+Of a thousand tasks a hundred raise, with large locals, and fifty are killed: inline runs and
+commands (with a child each) by their `run_timeout`, some by a cancel, and two that end their
+worker process. What must hold, once a quarter of the tasks has ended: memory, descriptors and
+threads stay as they are, no child process is left but those that wait for work, and the
+server's memory stays as well.
 """
 
 from __future__ import annotations
@@ -36,7 +37,17 @@ MOST_SPARE = 2
 """Descriptors or threads that may come and go: a connection, a thread that starts a program."""
 _LOCALS = 200_000
 _KEPT = {"count": 500, "age": "1d"}
-_PER_HUNDRED = {"plain": 85, "failing": 10, "overrun": 2, "command": 2, "cancelled": 1}
+_PER_THOUSAND = {
+    "plain": 850,
+    "failing": 100,
+    "overrun": 20,
+    "command": 18,
+    "crashed": 2,
+    "cancelled": 10,
+}
+_PROCESSES = 2
+KEPT_CHILDREN = 1 + _PROCESSES
+"""The guard of commands, and the keepers of worker processes."""
 
 
 def site(folder: Path, url: str) -> Site:
@@ -51,6 +62,12 @@ def site(folder: Path, url: str) -> Site:
             "handler": "command",
             "options": {"argv": ["/bin/sh", "-c", "sleep 60 & sleep 60"]},
             "run_timeout": "100ms",
+            **common,
+        },
+        "crashed": {
+            "handler": WORK + "crash",
+            "isolation": "process",
+            "concurrency": _PROCESSES,
             **common,
         },
         "cancelled": sleep,
@@ -109,8 +126,8 @@ def violations(weights: list[Weight]) -> list[str]:
         found.append("descriptors grew")
     if max(one.threads for one in later) - warm.threads > MOST_SPARE:
         found.append("threads grew")
-    if last.children:
-        found.append(f"{last.children} child processes are left")
+    if last.children > KEPT_CHILDREN:
+        found.append(f"{last.children} child processes are left, not {KEPT_CHILDREN}")
     return found
 
 
@@ -120,10 +137,11 @@ def _add(client: Client, count: int) -> None:
         "failing": {"s": 0, "fail": True, "locals": _LOCALS},
         "overrun": {"s": 60},
         "command": {},
+        "crashed": {},
         "cancelled": {"s": 60},
     }
-    for name, part in _PER_HUNDRED.items():
-        specs = [TaskSpec(payload=payloads[name])] * (count * part // 100)
+    for name, part in _PER_THOUSAND.items():
+        specs = [TaskSpec(payload=payloads[name])] * (count * part // 1000)
         tasks = client.schedule_many(name, specs, allow_unknown=True)
         if not all(isinstance(task, Task) for task in tasks):
             raise RuntimeError(f"an add of {name} was refused")
@@ -140,7 +158,7 @@ def _open(client: Client) -> int:
 
 def _check(client: Client, ended: int) -> None:
     counters = {one.type: one.counters for one in client.stats()}
-    expected = {name: ended * part // 100 for name, part in _PER_HUNDRED.items()}
+    expected = {name: ended * part // 1000 for name, part in _PER_THOUSAND.items()}
     found = {
         name: counters.get(name, {}).get(what, 0)
         for name, what in (
@@ -148,6 +166,7 @@ def _check(client: Client, ended: int) -> None:
             ("failing", "dead"),
             ("overrun", "dead"),
             ("command", "dead"),
+            ("crashed", "dead"),
             ("cancelled", "cancelled"),
         )
     }

@@ -145,6 +145,11 @@ async def exits(payload: dict[str, Any], run: Run) -> None:
     await asyncio.gather(leave())
 
 
+def crash(payload: dict[str, Any]) -> None:  # noqa: ARG001
+    """End the process as it stands."""
+    os._exit(3)
+
+
 async def cancels_loops(payload: dict[str, Any], run: Run) -> None:
     """Cancel the loops of the daemon, as a careless clean-up would."""
     note(START, run)
