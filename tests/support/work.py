@@ -145,7 +145,7 @@ async def exits(payload: dict[str, Any], run: Run) -> None:
     await asyncio.gather(leave())
 
 
-def crash(payload: dict[str, Any]) -> None:  # noqa: ARG001
+def crash(payload: dict[str, Any]) -> None:
     """End the process as it stands."""
     os._exit(3)
 
