@@ -17,7 +17,7 @@ from scheduld.cli.output import OutputLost, RepeatSafely, note, say, say_json
 from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, Collected, collect
 from scheduld.cli.repeating import command_line, unknown
 from scheduld.cli.shaping import Shaping, shaping
-from scheduld.errors import InvalidInput, OutcomeUnknown, ScheduldError
+from scheduld.errors import InvalidInput, OutcomeUnknown, ScheduldError, TaskExists
 from scheduld.names import id_fault
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from scheduld.client.adding import TaskSpec
     from scheduld.model import OnConflict, Task
 
-_OPEN = "the task may be stored or not"
+_OPEN = "the task may be kept or not"
+_CLASH = "--on-conflict keep answers with that one, --on-conflict replace takes its place"
 _EXAMPLES = """\b
 Examples:
   scheduld add --type hello --now message=Hello
@@ -171,6 +172,9 @@ def _sent(opened: Session, given: Given, spec: TaskSpec, command: str) -> Task:
             allow_past=given.allow_past,
             **spec.load(),
         )
+    except TaskExists as exc:
+        exc.hint = _CLASH
+        raise
     except OutcomeUnknown as exc:
         raise RepeatSafely(unknown(exc.message, _OPEN, common()), command) from None
     except KeyboardInterrupt:

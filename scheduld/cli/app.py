@@ -43,6 +43,24 @@ COMMANDS = {
     "version": "operating",
 }
 """Name of each command, in the order of the help, and the module that has it."""
+_ELSEWHERE = {
+    "delete": "cancel or purge",
+    "remove": "cancel or purge",
+    "rm": "cancel or purge",
+    "retry": "requeue",
+    "revive": "requeue",
+    "trigger": "run-now",
+    "start": "run",
+    "worker": "run",
+    "schedule": "add",
+    "enqueue": "add",
+    "get": "show",
+    "ls": "list",
+    "ps": "list",
+    "logs": "events",
+    "workers": "nodes",
+}
+"""What other tools call them."""
 
 
 class Commands(click.Group):
@@ -68,7 +86,8 @@ class Commands(click.Group):
             import difflib
 
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+            meant = _ELSEWHERE.get(args[0]) or "".join(near)
+            hint = f"did you mean {meant}?" if meant else f"there are {', '.join(COMMANDS)}"
             raise InvalidInput(f"there is no command {args[0][:60]!r}", hint=hint)
         return super().resolve_command(ctx, args)
 

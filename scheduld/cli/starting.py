@@ -36,8 +36,9 @@ def init_command(path: str, force: bool) -> None:
 
     It runs as it is, and is readable by you alone. Default for PATH: scheduld.toml.
     """
+    option = [] if path == _DEFAULT else ["--config", path]
     try:
-        _write(path, starter(), force=force)
+        _write(path, _named(starter(), option), force=force)
     except FileExistsError:
         raise FileExists(
             f"{printable(path)} exists already", hint="--force overwrites it, or name another file"
@@ -45,10 +46,9 @@ def init_command(path: str, force: bool) -> None:
     except (OSError, ValueError) as exc:
         reason = getattr(exc, "strerror", None) or exc
         raise InvalidInput(f"{printable(path)} cannot be written: {reason}") from None
-    option = [] if path == _DEFAULT else ["--config", path]
     say(f"wrote {printable(path)}")
     say(f"start it:    {shell_words(['scheduld', 'run', *option])}")
-    add = ["scheduld", "add", *option, "--type", "hello", "--now", "name=Ana"]
+    add = ["scheduld", "add", *option, "--type", "hello", "--now", "message=Hello"]
     say(f"add a task:  {shell_words(add)}   (in another terminal)")
 
 
@@ -58,6 +58,12 @@ def starter() -> str:
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
     return (Path(__file__).parents[2] / "config" / "starter.toml").read_text(encoding="utf-8")
+
+
+def _named(text: str, option: list[str]) -> str:
+    """Have the commands in the comments name the file as it is called here."""
+    words = f" {printable(shell_words(option))}" if option else ""
+    return text.replace(" --config starter.toml", words)
 
 
 def _write(path: str, text: str, *, force: bool) -> None:

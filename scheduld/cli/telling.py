@@ -146,7 +146,7 @@ def _waits(task: Task, moment: Any) -> str:
     if task.waits_until_ms is None:
         return ""
     reason = "others of its key" if task.key else "what is more urgent"
-    return f"for {reason}, until {moment(task.waits_until_ms)} at the latest"
+    return f"for {reason}; looked at again by {moment(task.waits_until_ms)}"
 
 
 def _successor(task: Task, moment: Any) -> str:

@@ -172,9 +172,9 @@ def _refusal(type_name: str, task_id: str, added: AddedTask) -> ScheduldError:
     message = f"{type_name}/{printable(task_id)} exists in state {state}"
     if added.raw_id is not None:
         ref = f"{type_name}/{printable(decode_id(added.raw_id))}"
-        message = f"{ref} is unique in the same, in state {state}"
+        message = f"{ref}, in state {state}, is the same by what is to be unique"
         if state == "none":
-            message = f"{ref} was unique in the same a while ago"
+            message = f"{ref}, which has ended, was the same by what is to be unique"
     return TaskExists(message, state=state, hint=_KEEP_OR_REPLACE)
 
 

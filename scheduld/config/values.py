@@ -211,7 +211,7 @@ class RateLimit:
     def __call__(self, value: object) -> Rate:
         """Return the rate."""
         if not isinstance(value, str):
-            raise wrong_type("a rate", value)
+            raise wrong_type('a rate, such as "100/m"', value)
         match = _RATE.fullmatch(value)
         if not match:
             raise BadValue("is no rate", hint=_RATE_HINT)
@@ -221,7 +221,7 @@ class RateLimit:
         try:
             period_ms = Duration(1, DAY)(period)
         except BadValue as exc:
-            raise BadValue(f"has a period that {exc}", hint=_RATE_HINT) from None
+            raise BadValue(f"has a wrong period: {exc}", hint=_RATE_HINT) from None
         return Rate(count, period_ms)
 
 

@@ -47,8 +47,16 @@ def dial(url: str, timeout_s: float) -> Opened:
         return _by_redis_py(url, timeout_s)
     try:
         return _plainly(*plain, timeout_s)
-    except (*LOST, ServerError) as exc:
+    except ServerError as exc:
         raise Interrupted(exc, sent=False) from None
+    except LOST as exc:
+        why = getattr(exc, "strerror", None) or str(exc) or type(exc).__name__
+        raise Interrupted(ConnectionError(f"{_place(plain[0])}: {why}"), sent=False) from None
+
+
+def _place(parts: SplitResult) -> str:
+    """Name the server of a URL, without what may be a secret."""
+    return parts.path if parts.scheme == "unix" else parts.netloc.rpartition("@")[2] or "localhost"
 
 
 def _plain(url: str) -> tuple[SplitResult, dict[str, str]] | None:

@@ -19,9 +19,10 @@ def test_init_writes_a_config_that_is_valid_and_private(cli: Cli) -> None:
     out = cli("init").ok().out
     assert out.splitlines()[0] == "wrote scheduld.toml"
     assert "scheduld run" in out
-    assert "scheduld add --type hello --now name=Ana" in out
+    assert "scheduld add --type hello --now message=Hello" in out
     written = cli.folder / "scheduld.toml"
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    assert "starter.toml" not in written.read_text()
     assert cli("check").ok().out == f"OK: {written}, 1 type\n"
 
 
@@ -35,6 +36,7 @@ def test_init_overwrites_only_if_forced(cli: Cli) -> None:
     out = cli("init", "my config.toml", "--force").ok().out
     assert "scheduld run --config 'my config.toml'" in out
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "scheduld list --config 'my config.toml'" in file.read_text()
     assert sorted(path.name for path in cli.folder.iterdir()) == [file.name, "scheduld.toml"]
 
 

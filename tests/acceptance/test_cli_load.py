@@ -33,7 +33,8 @@ def test_a_clash_names_the_task(cli: Cli) -> None:
     cli(*ADD, "--id", "a", "--in", "1h", *unique, "x=1").ok()
     ran = cli(*ADD, *unique)
     assert (ran.code, ran.out) == (1, "")
-    assert "hello/a is unique in the same, in state scheduled" in ran.err
+    assert "hello/a, in state scheduled, is the same by what is to be unique" in ran.err
+    assert "(--on-conflict keep answers with that one" in ran.err
     kept = cli(*ADD, "--on-conflict", "keep", *unique).ok().out.splitlines()
     assert kept[:2] == ["hello/a", "kept: it exists in state scheduled, and nothing was changed"]
     renewed = (

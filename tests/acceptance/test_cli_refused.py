@@ -17,6 +17,7 @@ ADD = ("add", "--type", "hello")
 BAD = [
     ((), "missing command"),
     (("lst",), "did you mean list?"),
+    (("retry", "hello/a"), "did you mean requeue?"),
     (("Ärger",), "there is no command"),
     (("add",), "missing option '--type'"),
     (("add", "--type"), "requires an argument"),

@@ -123,9 +123,10 @@ def test_a_server_that_does_not_greet(scheme: str, answer: bytes) -> None:
 
 
 def test_nobody_listens() -> None:
-    """A port that is closed, and a host name that no name server can be asked for."""
+    """A closed port, and a host name that no name server can be asked for: the place is named."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     for place in (f"127.0.0.1:{port}", f"{'x' * 70}.example:1"):
-        with pytest.raises(Unreachable, match="cannot be reached"):
-            _asked(f"redis://{place}/0", "PING")
+        with pytest.raises(Unreachable, match=f"cannot be reached: {place}: ") as caught:
+            _asked(f"redis://:secret@{place}/0", "PING")
+        assert "secret" not in str(caught.value)
