@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from scheduld.store.wire import Command
 
 _LOOKED_AT = 1_000
-"""So many claims are looked at for those that were claimed early and have not begun."""
+"""So many claims are looked at for those that were claimed early and have not begun, and so many
+of what is due for the oldest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def _of_type(keys: TypeKeys, now_ms: int) -> Verb[TypeStats]:
         "depth": ("ZCOUNT", due, "-inf", now_ms),
         "first": ("ZRANGE", due, 0, 0, "WITHSCORES"),
         # What foreign writers scheduled at 0 or before means now, and tells no age.
-        "oldest": ("ZRANGEBYSCORE", due, "(0", now_ms, "WITHSCORES", "LIMIT", 0, 1),
+        "oldest": ("ZRANGEBYSCORE", due, "(0", now_ms, "WITHSCORES", "LIMIT", 0, _LOOKED_AT),
         "claims": ("ZRANGE", leased, 0, _LOOKED_AT - 1),
         "meta": ("HGETALL", keys.meta),
     }
@@ -79,8 +80,11 @@ def _of_type(keys: TypeKeys, now_ms: int) -> Verb[TypeStats]:
     early = yield from _early(keys, told["claims"] or [])
     depth = told["depth"] or 0
     running = max((told["leased"] or 0) - early, 0)
-    first, oldest = told["first"], told["oldest"]
-    oldest_ms = to_ms(oldest[1]) if oldest else now_ms
+    oldest_ms = yield from _oldest(keys, told["oldest"] or [])
+    first = told["first"]
+    first_ms = to_ms(first[1]) if first else None
+    if first_ms and oldest_ms and 0 < first_ms < oldest_ms:
+        first_ms = oldest_ms  # it stands there for its priority
     return TypeStats(
         type=keys.type,
         scheduled=(told["due"] or 0) + early,
@@ -89,7 +93,7 @@ def _of_type(keys: TypeKeys, now_ms: int) -> Verb[TypeStats]:
         done=told["done"] or 0,
         dead=told["dead"] or 0,
         oldest_due_age_ms=now_ms - (oldest_ms or now_ms) if depth else None,
-        next_due_ms=to_ms(first[1]) if first else None,
+        next_due_ms=first_ms,
         now_ms=now_ms,
         lateness=spread(measured[times.LATE]),
         run_time=spread(measured[times.RAN]),
@@ -115,6 +119,30 @@ def _replies(commands: tuple[Command, ...]) -> Verb[tuple[list[Any], str | None]
             broken.append(str(command[1]))
     names = ", ".join(dict.fromkeys(broken))
     return replies, f"{names}: holds another kind of value" if broken else None
+
+
+def _oldest(keys: TypeKeys, scored: list[bytes]) -> Verb[int | None]:
+    """Find the earliest due of tasks in the order of their scores, which priorities move.
+
+    A score is moved ahead of the due, or behind now: whoever stands behind an earliest that was
+    found cannot be older. Most often the first one was not moved.
+    """
+    raw_ids, scores = scored[::2], [to_ms(score) or 0 for score in scored[1::2]]
+    earliest: int | None = None
+    for page in (slice(1), slice(1, None)):
+        if not raw_ids[page] or (earliest is not None and scores[page][0] >= earliest):
+            break
+        asked: list[Command] = [("HGET", key, "moved") for key in keys.tasks(raw_ids[page])]
+        replies, _ = yield from _replies(tuple(asked))
+        dues = map(_origin, scores[page], replies)
+        earliest = min((*dues, earliest)) if earliest is not None else min(dues)
+    return earliest
+
+
+def _origin(score: int, moved: bytes | None) -> int:
+    """Where a score was before it was moved, as the scripts read it."""
+    start, _, end = (moved or b"").partition(b" ")
+    return int(start) if start.isdigit() and end.isdigit() and int(end) == score else score
 
 
 def _early(keys: TypeKeys, raw_ids: list[bytes]) -> Verb[int]:

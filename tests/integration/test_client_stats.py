@@ -61,6 +61,21 @@ def test_what_waits_and_what_is_later(store: Store) -> None:
     assert found.next_due_ms == now - 100_000
 
 
+def test_a_priority_makes_nothing_older(store: Store) -> None:
+    """The age counts from the due, whatever minutes a priority is worth in the order."""
+    now = store.now = now_of(store)
+    store.add("urgent", now - 20_000, load="priority=50")
+    found = one(store)
+    assert found.oldest_due_age_ms is not None
+    assert 20_000 <= found.oldest_due_age_ms < 60_000
+    assert found.next_due_ms == now - 20_000
+    store.add("plain", now - 100_000)
+    found = one(store)
+    assert found.oldest_due_age_ms is not None
+    assert 100_000 <= found.oldest_due_age_ms < 140_000
+    assert (found.depth, found.next_due_ms) == (2, now - 100_000)
+
+
 def test_each_state_is_counted(store: Store) -> None:
     """Running, done (cancelled ones too) and dead, with what ever happened."""
     store.now = now_of(store)
