@@ -20,6 +20,8 @@ class ScheduldError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # for those who only see the traceback
 
 
 class InvalidInput(ScheduldError, ValueError):
