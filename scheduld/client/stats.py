@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from scheduld.store.wire import Command
 
 _LOOKED_AT = 1_000
-"""So many claims are looked at for those that were claimed early and have not begun, and so many
-of what is due for the oldest."""
+"""So many claims are looked at for those that were claimed early and have not begun."""
+_DUE_LOOKED_AT = 200
+"""So many of what is due are looked at for the oldest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def _of_type(keys: TypeKeys, now_ms: int) -> Verb[TypeStats]:
         "depth": ("ZCOUNT", due, "-inf", now_ms),
         "first": ("ZRANGE", due, 0, 0, "WITHSCORES"),
         # What foreign writers scheduled at 0 or before means now, and tells no age.
-        "oldest": ("ZRANGEBYSCORE", due, "(0", now_ms, "WITHSCORES", "LIMIT", 0, _LOOKED_AT),
+        "oldest": ("ZRANGEBYSCORE", due, "(0", now_ms, "WITHSCORES", "LIMIT", 0, _DUE_LOOKED_AT),
         "claims": ("ZRANGE", leased, 0, _LOOKED_AT - 1),
         "meta": ("HGETALL", keys.meta),
     }
@@ -83,8 +84,8 @@ def _of_type(keys: TypeKeys, now_ms: int) -> Verb[TypeStats]:
     oldest_ms = yield from _oldest(keys, told["oldest"] or [])
     first = told["first"]
     first_ms = to_ms(first[1]) if first else None
-    if first_ms and oldest_ms and 0 < first_ms < oldest_ms:
-        first_ms = oldest_ms  # it stands there for its priority
+    if first_ms and oldest_ms and first_ms > 0:
+        first_ms = oldest_ms  # by their dues, and not by their places
     return TypeStats(
         type=keys.type,
         scheduled=(told["due"] or 0) + early,
@@ -122,21 +123,16 @@ def _replies(commands: tuple[Command, ...]) -> Verb[tuple[list[Any], str | None]
 
 
 def _oldest(keys: TypeKeys, scored: list[bytes]) -> Verb[int | None]:
-    """Find the earliest due of tasks in the order of their scores, which priorities move.
+    """Find the earliest due among the first in the order of their scores, which priorities move.
 
-    A score is moved ahead of the due, or behind now: whoever stands behind an earliest that was
-    found cannot be older. Most often the first one was not moved.
+    Of many it may be an older one of low priority that is not seen, as it stands far behind.
     """
     raw_ids, scores = scored[::2], [to_ms(score) or 0 for score in scored[1::2]]
-    earliest: int | None = None
-    for page in (slice(1), slice(1, None)):
-        if not raw_ids[page] or (earliest is not None and scores[page][0] >= earliest):
-            break
-        asked: list[Command] = [("HGET", key, "moved") for key in keys.tasks(raw_ids[page])]
-        replies, _ = yield from _replies(tuple(asked))
-        dues = map(_origin, scores[page], replies)
-        earliest = min((*dues, earliest)) if earliest is not None else min(dues)
-    return earliest
+    if not raw_ids:
+        return None
+    asked: list[Command] = [("HGET", key, "moved") for key in keys.tasks(raw_ids)]
+    replies, _ = yield from _replies(tuple(asked))
+    return min(map(_origin, scores, replies))
 
 
 def _origin(score: int, moved: bytes | None) -> int:

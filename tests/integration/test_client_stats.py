@@ -74,6 +74,11 @@ def test_a_priority_makes_nothing_older(store: Store) -> None:
     assert found.oldest_due_age_ms is not None
     assert 100_000 <= found.oldest_due_age_ms < 140_000
     assert (found.depth, found.next_due_ms) == (2, now - 100_000)
+    store.add("low", now - 130_000, load="priority=-1")
+    found = one(store)
+    assert found.oldest_due_age_ms is not None
+    assert 130_000 <= found.oldest_due_age_ms < 170_000
+    assert (found.depth, found.next_due_ms) == (3, now - 130_000)
 
 
 def test_each_state_is_counted(store: Store) -> None:
