@@ -30,7 +30,8 @@ _TRACEBACK = ',"traceback":'
 """What follows kind and message in a stored error; inside a text its quotes are escaped."""
 _SHOWN = 200
 _VARYING = re.compile(
-    r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
+    r"(\b(?i:answered|code|errno|error|signal|status)\W{1,2}[0-9]{1,3}\b)"  # says what happened
+    r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
     r"|0x[0-9a-fA-F]+"
     r"|\b(?=[a-zA-Z]*[0-9])[0-9a-fA-F]{8,}\b"  # a hash
     r"|\b(?=[a-z]*[2-7])[a-z2-7]{20}\b"  # a generated id
@@ -69,8 +70,11 @@ def summary(raw: bytes) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """Put `#` for what differs between errors of one cause: numbers, hashes, generated ids."""
-    return _VARYING.sub("#", text)
+    """Put `#` for what differs between errors of one cause: numbers, hashes, generated ids.
+
+    The code of an exit or an answer stays: it is the cause.
+    """
+    return _VARYING.sub(lambda match: match[1] or "#", text)
 
 
 def matches(text: str, wanted: str | None) -> bool:

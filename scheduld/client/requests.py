@@ -178,6 +178,8 @@ def settings_for(
     settings = detour.settings(config) or client_settings(config, redis_url=url)
     if durable not in (None, "memory", "disk", "replica"):
         raise InvalidInput(f"durable is memory, disk or replica, not {durable!r:.60}")
+    if durable == "replica" and settings.redis_url == "embedded":
+        raise InvalidInput("the embedded server has no replica", hint='durable="disk" is its most')
     if detour.is_on():
         namespace = durable = None
     changes = {"namespace": namespace, "timezone": timezone, "durable": durable}

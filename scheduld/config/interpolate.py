@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _PLACE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LARGEST = 64 * 1024
+_OPEN = frozenset({"HOME", "PWD", "USER", "LOGNAME", "HOSTNAME", "TMPDIR", "STATE_DIRECTORY"})
+"""Variables that hold no secret, but paths and names that messages should show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Interpolation:
             return text
         if any(match[0] != "$${" for match in _PLACE.finditer(text)):
             self.filled.add(path)
+        if pieces:
             self.secrets.update((filled, *pieces))
             self.values.append(Filled(path, filled, frozenset(pieces)))
         return filled
@@ -79,7 +82,8 @@ class Interpolation:
                 'has a "${" that starts neither ${VARIABLE} nor ${file:/path}',
                 hint="write $${ for the characters themselves",
             )
-        pieces.add(inserted)
+        if name not in _OPEN:
+            pieces.add(inserted)
         return inserted
 
     def _variable(self, name: str) -> str:

@@ -51,17 +51,20 @@ def client_settings(
         opening, ("embedded",), opening.embedded, {"appendfsync": values.APPENDFSYNC}
     )
     timeout_ms = _timeout_ms(opening, given)
+    url = given.get("redis_url", DEFAULTS.redis_url)
+    durable = given.get("durable", DEFAULTS.durable)
+    opening.check_durable(durable, url)
     opening.report.end()
     return ClientSettings(
         path=opening.source.path,
-        redis_url=opening.redis_url or given.get("redis_url", DEFAULTS.redis_url),
+        redis_url=opening.redis_url or url,
         redis_timeout_ms=timeout_ms,
         namespace=given.get("namespace", DEFAULTS.namespace),
         timezone=given.get("timezone", DEFAULTS.timezone),
         state_dir=given.get("state_dir") or values.default_state_dir(env),
         lease_ms=given.get("lease", DEFAULTS.lease_ms),
         max_payload=given.get("max_payload", DEFAULTS.max_payload),
-        durable=given.get("durable", DEFAULTS.durable),
+        durable=durable,
         appendfsync=embedded.get("appendfsync", DEFAULTS.appendfsync),
         notes=opening.source.notes,
         type_names=_type_names(opening.source),

@@ -80,6 +80,8 @@ def load_whole(
     )
     tables = report.table(opening.source.data, "types")
     timeout_ms = _core_conflicts(report, core, len(tables))
+    if core.table:
+        opening.check_durable(core.table.durable, core.table.redis_url)
     types = {name: _checked_type(report, name, tables[name], check_handlers) for name in tables}
     report.end()
     scheduld = core.table or ScheduldTable()

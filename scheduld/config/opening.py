@@ -30,6 +30,12 @@ class Opening:
     embedded: dict[str, Any]
     redis_url: str | None
 
+    def check_durable(self, durable: str, redis_url: str) -> None:
+        """Report a `durable` that the server can never meet; a URL from outside goes first."""
+        if durable == "replica" and (self.redis_url or redis_url) == "embedded":
+            fault = BadValue("the embedded server has no replica", hint='"disk" is the most it can')
+            self.report.bad(("scheduld", "durable"), fault)
+
 
 def begin(source: Source, env: Mapping[str, str], redis_url: str | None) -> Opening:
     """Take the shared tables out of a source; what is wrong with them goes to the report."""

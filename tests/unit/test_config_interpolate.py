@@ -97,3 +97,15 @@ def test_handler_checks_do_not_leak(tmp_path: Path) -> None:
         "cannot be used with the value that was filled in",
         "is missing",
     ]
+
+
+def test_paths_and_names_are_no_secrets(tmp_path: Path) -> None:
+    """What the shell sets for everybody may be told; what was filled in beside it may not."""
+    file = tmp_path / "scheduld.toml"
+    file.write_text(
+        '[types.a]\nhandler = "log"\noptions = { a = "${HOME}/a", b = "${HOME}/${S}" }\n'
+    )
+    filled = load(file, env={"HOME": "/home/ana", "S": SECRET}).filled
+    assert [(one.text, one.pieces) for one in filled] == [
+        (f"/home/ana/{SECRET}", frozenset({SECRET}))
+    ]

@@ -95,3 +95,13 @@ def test_starts_without_the_model() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_durability_that_no_embedded_server_has(tmp_path: Path) -> None:
+    """It has no replica: daemon and clients say so, unless the URL from outside is another's."""
+    file = tmp_path / "scheduld.toml"
+    file.write_text('[scheduld]\ndurable = "replica"\n[types.a]\nhandler = "log"\n')
+    for read in (load, client_settings):
+        with pytest.raises(ConfigError, match="the embedded server has no replica"):
+            read(file, env=ENV)
+        assert read(file, env=ENV, redis_url="redis://r1").durable == "replica"
