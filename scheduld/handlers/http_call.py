@@ -20,7 +20,6 @@ from scheduld.handlers.hosts import is_public
 from scheduld.handlers.http_answer import Answer, CallFailed, judge
 from scheduld.handlers.kept import PerLoop
 from scheduld.handlers.signing import sign
-from scheduld.model import iso
 from scheduld.names import printable
 from scheduld.outcomes import Dead
 from scheduld.payload import encode_json
@@ -41,7 +40,8 @@ _CONNECT_S = 10.0
 _LONGEST_URL = 2_000
 _IN_ONE = 256 * 1024
 _BODILESS = ("GET", "HEAD")
-_PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
+# Not "%": `a%2Fb` and `a/b` must stay two identities.
+_AS_IT_IS = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +177,14 @@ def _request(target: Target, url: URL, payload: dict[str, Any], run: Run) -> _Re
 
 
 def _identity(run: Run) -> str:
-    """`TYPE/ID@DUE`, ASCII: the same for each attempt, another for each occurrence.
+    """`TYPE/ID@DUE` in ASCII, DUE in ms: the same for each attempt, another for each occurrence.
 
     With the id alone a receiver that remembers what it has had would take a periodic task once.
+    Without a dot, as what is signed is ID.TIMESTAMP.BODY: who may choose ids would else choose
+    what stands behind the id too.
     """
-    return quote(f"{run.type}/{run.id}@{iso(round(run.due.timestamp() * 1000))}", safe=_PRINTABLE)
+    told = quote(f"{run.type}/{run.id}@{round(run.due.timestamp() * 1000)}", safe=_AS_IT_IS)
+    return told.replace(".", "%2E")
 
 
 async def _follow(session: aiohttp.ClientSession, request: _Request, target: Target) -> Answer:

@@ -41,7 +41,7 @@ async def test_the_payload_is_the_body() -> None:
     assert (got.method, got.path) == ("POST", "/in?token=1")
     assert json.loads(got.body) == payload
     assert got.headers["content-type"] == "application/json"
-    assert got.headers["idempotency-key"] == "hook/t1@2026-12-24T08:00:00.000Z"
+    assert got.headers["idempotency-key"] == "hook/t1@1798099200000"
     assert got.headers["scheduld-attempt"] == "1"
     assert got.headers["user-agent"].startswith("scheduld/")
     assert not any(name.startswith("webhook-") for name in got.headers)
@@ -56,13 +56,17 @@ async def test_the_identity_is_of_the_occurrence() -> None:
             a_run(attempt=2),
             a_run(due=DUE + timedelta(days=7)),
             a_run(id="\u00f1/\u65e5%"),
+            a_run(id="%C3%B1/%E6%97%A5%"),
+            a_run(id='1.1796034647.{"paid":1}'),
         ]
         for run in runs:
             await handler.call({}, run)
-    first, again, later, other = (got.headers["idempotency-key"] for got in server.got)
+    first, again, *others = (got.headers["idempotency-key"] for got in server.got)
     assert first == again
-    assert len({first, later, other}) == 3
-    assert other == "hook/%C3%B1/%E6%97%A5%@2026-12-24T08:00:00.000Z"
+    assert len({first, *others}) == 5
+    assert others[1] == "hook/%C3%B1/%E6%97%A5%25@1798099200000"
+    # A dot would end it in what is signed: the rest of the id would count as time and body.
+    assert others[3] == 'hook/1%2E1796034647%2E{"paid":1}@1798099200000'
 
 
 async def test_a_signed_request_can_be_verified() -> None:
