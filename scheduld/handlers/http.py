@@ -14,12 +14,12 @@ from yarl import URL
 from scheduld.handlers.contract import Handler
 from scheduld.handlers.hosts import HostPattern, parse_pattern
 from scheduld.handlers.http_answer import MOST_BODY
-from scheduld.handlers.http_call import Caller, Target
+from scheduld.handlers.http_call import Caller, Target, login
 from scheduld.handlers.options import OptionReader
 from scheduld.handlers.signing import HEADERS, PREFIX, read_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 OPTIONS = (
     "url",
@@ -39,6 +39,8 @@ DEFAULT_BODY = 8 * 1024
 _URL = "https://api.example.com/hooks/42"
 _HOSTS = '["hooks.example.com", "*.example.org:8443"]'
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TELLING = re.compile("auth|cookie|key|pass|secret|sign|token", re.IGNORECASE)
+_SHORTEST = 8
 _OURS = {
     *HEADERS,
     "accept-encoding",
@@ -64,12 +66,14 @@ def make(options: Mapping[str, Any]) -> Handler:
     method = reader.choice("method", METHODS)
     headers = _headers(reader, url)
     secrets, keys = _secrets(reader, is_list=isinstance(options.get("secret"), list))
+    credentials = _credentials(url, headers, secrets)
     target = Target(
         url=url,
         method=method,
         headers=headers,
         keys=keys,
-        secrets=_confidential(url, headers, secrets),
+        credentials=credentials,
+        secrets=credentials | _confidential(url, headers),
         allowed=allowed,
         allow_private=reader.flag("allow_private"),
         timeout_s=reader.duration_ms("timeout", DEFAULT_TIMEOUT_MS) / 1000,
@@ -138,11 +142,26 @@ def _secrets(reader: OptionReader, *, is_list: bool) -> tuple[list[str], tuple[b
     return texts, tuple(key for key in keys if key)
 
 
-def _confidential(
-    url: URL | None, headers: Mapping[str, str], secrets: list[str]
-) -> frozenset[str]:
-    """Texts that no error message may repeat, should a server send them back."""
-    parts = [*secrets, *headers.values(), *(url.query.values() if url else ())]
-    parts += [url.password or "", *url.parts] if url else []
+def _credentials(url: URL | None, headers: Mapping[str, str], secrets: list[str]) -> frozenset[str]:
+    """Texts that not even a result may repeat, should a server send them back."""
+    parts = [*secrets, *(text.removeprefix(PREFIX) for text in secrets)]
+    for name, value in headers.items():
+        if _TELLING.search(name):
+            parts += [value, *value.split()]
+    if url is not None:
+        parts += [url.password or "", url.raw_password or "", login(url).rpartition(" ")[2]]
+    return _long(parts)
+
+
+def _confidential(url: URL | None, headers: Mapping[str, str]) -> frozenset[str]:
+    """Texts that may be secret, and that no error message repeats."""
+    parts = [*headers.values()]
+    if url is not None:
+        raw = re.split("[&=]", url.raw_query_string)
+        parts += [*url.query.values(), *raw, *url.parts, *url.raw_parts]
+    return _long(parts)
+
+
+def _long(texts: Iterable[str]) -> frozenset[str]:
     # Short ones ("1", "true") are no secrets, and would leave holes in every message.
-    return frozenset(part for part in parts if len(part) >= 8)
+    return frozenset(text for text in texts if len(text) >= _SHORTEST)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from email.message import Message
 from email.utils import parsedate_to_datetime
@@ -40,6 +40,15 @@ class Answer:
     headers: Mapping[str, str]
     body: bytes = b""
     is_whole: bool = True
+
+
+def without(answer: Answer, credentials: Collection[str]) -> Answer:
+    """Return the answer without what it was sent to prove who asks: some servers send it back."""
+    body = answer.body
+    for text in sorted(credentials, key=len, reverse=True):
+        for form in (text, json.dumps(text)[1:-1]):
+            body = body.replace(form.encode(), b"***")
+    return answer if body == answer.body else replace(answer, body=body)
 
 
 def judge(answer: Answer, *, where: str, now_ms: float, secrets: Collection[str]) -> dict[str, Any]:
@@ -119,7 +128,7 @@ def _excerpt(answer: Answer, secrets: Collection[str]) -> str:
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         return ""
     text = _decoded(answer.body, "utf-8")
-    for secret in secrets:
+    for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     text = printable(" ".join(text.split()))
     return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}..."

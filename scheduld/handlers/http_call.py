@@ -17,7 +17,7 @@ from scheduld import clock
 from scheduld.duration import format_ms
 from scheduld.errors import InvalidInput
 from scheduld.handlers.hosts import is_public
-from scheduld.handlers.http_answer import Answer, CallFailed, judge
+from scheduld.handlers.http_answer import Answer, CallFailed, judge, without
 from scheduld.handlers.kept import PerLoop
 from scheduld.handlers.signing import sign
 from scheduld.names import printable
@@ -46,12 +46,16 @@ _AS_IT_IS = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The options of a task type, checked. `secrets` must not be in any message."""
+    """The options of a task type, checked.
+
+    `secrets` must not be in any message, `credentials`, which are among them, in no result.
+    """
 
     url: URL | None = field(repr=False)
     method: str
     headers: Mapping[str, str] = field(repr=False)
     keys: tuple[bytes, ...] = field(repr=False)
+    credentials: frozenset[str] = field(repr=False)
     secrets: frozenset[str] = field(repr=False)
     allowed: tuple[HostPattern, ...]
     allow_private: bool
@@ -94,6 +98,7 @@ class Caller:
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as exc:
             # Without the cause: its text may have the URL with what its query holds.
             _refuse(exc, where, target)
+        answer = without(answer, target.credentials)
         return judge(answer, where=where, now_ms=clock.wall_ms(), secrets=target.secrets)
 
 
@@ -168,12 +173,17 @@ def _request(target: Target, url: URL, payload: dict[str, Any], run: Run) -> _Re
     headers |= target.headers
     headers |= {"Idempotency-Key": identity, "Scheduld-Attempt": str(run.attempt)}
     if url.raw_user is not None:
-        login = f"{url.user}:{url.password or ''}".encode()
-        headers["Authorization"] = f"Basic {base64.b64encode(login).decode('ascii')}"
+        headers["Authorization"] = login(url)
     if target.keys:
         now_s = int(clock.wall_ms() // 1000)
         headers |= sign(target.keys, identity=identity, now_s=now_s, body=body)
     return _Request(target.method, url.with_user(None), headers, body)
+
+
+def login(url: URL) -> str:
+    """Basic authentication as the user of a URL, who may have no password."""
+    both = f"{url.user or ''}:{url.password or ''}".encode()
+    return f"Basic {base64.b64encode(both).decode('ascii')}"
 
 
 def _identity(run: Run) -> str:

@@ -163,6 +163,29 @@ async def test_http_errors() -> None:
     assert later.value.after == 9
 
 
+async def test_an_echo_tells_no_secret() -> None:
+    """A server that sends back what it was sent puts no credentials into errors or results."""
+    path = "/hooks/T0KEN%2FPART?key=s3cr%25et-key"
+    headers = {"X-Api-Key": 'api-key-"quoted"', "X-Tenant": "tenant-of-ana"}
+    echo = json.dumps(
+        [path, headers, "YW5hOnMzY3JldC1wYXNz", "s3cret-pass", "whsec_c2VjcmV0LXNlY3JldA=="]
+    )
+    secrets = ("YW5h", "s3cret-pass", "c2VjcmV0", "api-key")
+    async with hooks() as server:
+        url = server.url.replace("://", "://ana:s3cret-pass@") + path
+        options = {"url": url, "headers": headers, "secret": "whsec_c2VjcmV0LXNlY3JldA=="}
+        server.answers["/hooks/T0KEN/PART"] = web.Response(
+            text=echo, content_type="application/json"
+        )
+        answered = await call({}, **options)
+        server.answers["/hooks/T0KEN/PART"] = web.Response(status=400, text=echo)
+        with pytest.raises(Dead) as dead:
+            await call({}, **options)
+    assert not any(secret in json.dumps(answered) for secret in secrets)
+    assert answered["body"][1]["X-Tenant"] == "tenant-of-ana"
+    assert not any(part in str(dead.value) for part in (*secrets, "T0KEN", "s3cr", "tenant"))
+
+
 async def test_a_long_answer_is_cut() -> None:
     """Of a long body only the beginning is read, and the status still counts."""
     async with hooks() as server:
