@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 KEYS = ("file", "name", "type")
 MOST_FILES = 50
+_NAMED = 3
+"""Unknown keys of one attachment that are named."""
 _LONGEST_PATH = 1_000
 _LONGEST_NAME = 150
 _TYPE = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}/[A-Za-z0-9][\w.+-]{0,100}", re.ASCII)
@@ -91,10 +93,10 @@ def load(folder: str, wanted: Sequence[Wanted], limit: int) -> list[Attachment]:
 
 def _wanted(item: dict[Any, Any], faults: list[str]) -> Wanted | None:
     before = len(faults)
+    unknown = [str(key) for key in item if key not in KEYS]
     faults.extend(
-        f"attachments has the key {key!r}, which is unknown{did_you_mean(str(key), KEYS)}"
-        for key in item
-        if key not in KEYS
+        f"attachments has the key {key[:80]!r}, which is unknown{did_you_mean(key, KEYS)}"
+        for key in unknown[:_NAMED]
     )
     path, name, kind = (item.get(key) for key in KEYS)
     if not isinstance(path, str) or not _is_below(path):

@@ -46,6 +46,8 @@ _MOST_ATTACHMENTS = 100 * 1024**2
 _PORTS = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
 _EXAMPLE = "smtp+starttls://user:password@mail.example.com:587"
 _REPLY_CHARS = 1_000
+_MUCH = 16_000
+"""Characters from which on a mail is made in a thread."""
 # "Log in first" is about our config, not about the mail.
 _LOGIN_CODES = {530, 534, 535, 538}
 
@@ -149,8 +151,8 @@ class _Sender:
         mail = _checked(payload)
         identity = message_id(run, self.sender)
         files = await self._files(mail)
-        if files:
-            # Megabytes of base64: not in the loop.
+        if files or len(mail.text) + len(mail.html) > _MUCH:
+            # A second of encoding, if it has many lines: not in the loop.
             envelope = await asyncio.to_thread(self._envelope, mail, identity, files)
         else:
             envelope = self._envelope(mail, identity, files)

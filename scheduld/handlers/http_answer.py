@@ -117,6 +117,8 @@ def _content(answer: Answer) -> tuple[Any, bool]:
 
 
 def _decoded(body: bytes, charset: str) -> str:
+    if "punycode" in charset.lower():
+        charset = "utf-8"  # no charset of a text, and takes a second
     try:
         text = body.decode(charset, "replace")
     except (LookupError, ValueError):

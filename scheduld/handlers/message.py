@@ -29,6 +29,8 @@ KEYS = ("to", "cc", "bcc", "subject", "text", "html", "reply_to", "attachments")
 MOST_RECIPIENTS = 1_000
 LONGEST_SUBJECT = 900
 """Characters."""
+_TOLD = 5
+"""Faults of one kind that are named: what nobody reads must not keep the loop busy."""
 _LONGEST_NAME = 200
 _LONGEST_ADDRESS = 254
 
@@ -91,7 +93,11 @@ class _Encoded(str):
 def read_mail(payload: dict[str, Any]) -> Mail:
     """Check a payload; raises BadMail with every fault."""
     unknown = [key for key in payload if key not in KEYS]
-    faults = [f"payload key {key!r} is unknown{did_you_mean(key, KEYS)}" for key in unknown]
+    faults = [
+        f"payload key {key[:80]!r} is unknown{did_you_mean(key, KEYS)}" for key in unknown[:_TOLD]
+    ]
+    if len(unknown) > _TOLD:
+        faults.append(f"{len(unknown) - _TOLD} more keys are unknown")
     mail = Mail(
         to=_boxes("to", payload, faults),
         cc=_boxes("cc", payload, faults),
@@ -217,9 +223,12 @@ def _boxes(key: str, payload: dict[str, Any], faults: list[str]) -> tuple[Mailbo
     if entries is None:
         faults.append(f"{key} must be an address, or a list of addresses")
         return ()
+    if len(entries) > MOST_RECIPIENTS:
+        faults.append(f"{len(entries)} recipients in {key}, at most {MOST_RECIPIENTS}")
+        return ()
     boxes = [(entry, parse_mailbox(entry)) for entry in entries]
     wrong = [entry[:80] for entry, box in boxes if box is None]
-    faults.extend(f"{key} has {entry!r}, which is no address" for entry in wrong[:5])
+    faults.extend(f"{key} has {entry!r}, which is no address" for entry in wrong[:_TOLD])
     return tuple(box for _, box in boxes if box)
 
 
@@ -250,7 +259,9 @@ def _text(key: str, payload: dict[str, Any], faults: list[str]) -> str:
     if not isinstance(value, str):
         faults.append(f"{key} must be a text")
         return ""
-    if any(0xD800 <= ord(char) <= 0xDFFF for char in value):
+    try:
+        value.encode()
+    except UnicodeEncodeError:
         faults.append(f"{key} has a lone surrogate, which is no UTF-8")
         return ""
     return value

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
+_LONGEST_WORD = 80
+
+
 class BadOptions(InvalidInput):
     """Options that a handler cannot work with; `problems` has one text for each fault."""
 
@@ -28,7 +31,7 @@ class BadOptions(InvalidInput):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` for the known word nearest to `word`, or all of them if none is."""
     words = list(known)
-    near = difflib.get_close_matches(word.lower(), words, n=1)
+    near = difflib.get_close_matches(word[:_LONGEST_WORD].lower(), words, n=1)
     return f" (did you mean {near[0]!r}?)" if near else f" (known: {', '.join(words)})"
 
 

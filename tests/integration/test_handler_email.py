@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from email.headerregistry import AddressHeader
@@ -79,6 +80,17 @@ async def test_text_beyond_ascii_arrives_whole(serve: Callable[..., Server], inb
     assert html is not None
     assert text.get_content().replace("\r\n", "\n") == payload["text"]
     assert html.get_content().replace("\r\n", "\n") == payload["html"]
+
+
+async def test_a_long_mail_is_made_beside_the_loop(
+    serve: Callable[..., Server], inbox: Inbox
+) -> None:
+    """The encoding of many lines, which takes half a second, does not keep the loop."""
+    text = "\n" * 250_000
+    began = time.thread_time()
+    await send(serve().address, {"to": "ana@example.com", "text": text, "html": text})
+    assert time.thread_time() - began < 0.25
+    assert len(inbox.raw()) > 500_000
 
 
 async def test_an_address_beyond_ascii_uses_smtputf8(

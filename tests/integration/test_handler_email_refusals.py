@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,6 +40,24 @@ async def test_a_payload_that_is_no_mail_is_dead(payload: dict[str, Any], told: 
     """What can never be sent is dead at once, with the reason, before any server is asked."""
     with pytest.raises(Dead, match=told):
         await send(payload)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {f"{number:x}su": 1 for number in range(20_000)},
+        {"to": "a@x.org", "attachments": [{f"fil{n:x}": 1 for n in range(400)}] * 50},
+        {"to": "a," * 100_000},
+        {"s" * 250_000: 1},
+    ],
+)
+async def test_a_payload_full_of_faults_does_not_block_the_loop(payload: dict[str, Any]) -> None:
+    """However many faults there are, few are looked into, as the event loop waits meanwhile."""
+    began = time.process_time()
+    with pytest.raises(Dead) as caught:
+        await send(payload)
+    assert time.process_time() - began < 0.3
+    assert len(caught.value.reason) < 40_000
 
 
 async def test_every_fault_of_a_payload_is_told() -> None:

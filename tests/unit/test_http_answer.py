@@ -93,6 +93,7 @@ def test_retry_after(text: str | None, seconds: int | None) -> None:
         ({"Content-Type": "text/plain; charset=no-such"}, b"\xe9", "\ufffd"),
         ({"Content-Type": "text/plain; charset=hex"}, b"zz", "zz"),
         ({"Content-Type": "\x00;;;=\n"}, b"x", "x"),
+        ({"Content-Type": "text/plain; charset=Punycode"}, b"Mnchen-3ya", "Mnchen-3ya"),
         ({}, b"\xff\x00", "\ufffd\x00"),
     ],
 )
