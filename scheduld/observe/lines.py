@@ -18,16 +18,22 @@ VALUE_LIMIT = 4_000
 TRACE_LIMIT = 16_000
 """Characters of a traceback; of a longer one the end is kept, which names what happened."""
 RECORD_LIMIT = 32_000
-"""Characters of all texts of a record: the journal cuts lines at 48 KB."""
+"""Characters of a record, before some of them are escaped."""
+LINE_LIMIT = 48_000
+"""Bytes of a line, as the journal cuts longer ones."""
+_LIMITS = (RECORD_LIMIT, 7_000, 2_500)
 ITEMS_LIMIT = 50
 """Items of one list or object."""
 _DEEPEST = 6
 _KEY_LIMIT = 100
 _LEAST = 200
+_SIZE = 8
+"""Characters that a number, or the brackets of a list, count for."""
 _MARGIN = 256
 _LARGEST_INT = 2**63
 TRACES = ("exception", "stack")
 _FIRST = ("timestamp", "level", "event", "logger")
+_OURS = frozenset(_FIRST[:2])
 _COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical": "1;31"}
 _QUOTED = frozenset(" \"'=,")
 
@@ -35,21 +41,26 @@ _QUOTED = frozenset(" \"'=,")
 class Cleaner:
     """Makes the fields of one record plain: JSON values, none too long, none a secret."""
 
-    def __init__(self, masker: Masker) -> None:
+    def __init__(self, masker: Masker, limit: int = RECORD_LIMIT) -> None:
         self._masker = masker
-        self._left = RECORD_LIMIT
+        self._left = limit
+        self._spare = limit // 4
 
     def record(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return plain fields; a value that cannot be read says so, and nothing is raised."""
         # The traceback comes last: what else a record holds must not be lost to its length.
         traces = {key: fields[key] for key in TRACES if key in fields}
-        others = {key: value for key, value in fields.items() if key not in traces}
-        plain = self._mapping(others, _DEEPEST, math.inf)
+        others = {key: value for key, value in _ordered(fields).items() if key not in traces}
+        # Who searches the log needs these two, even if somebody's password is "info".
+        plain = {key: others.pop(key) for key in _OURS if isinstance(others.get(key), str)}
+        # Of a record that is too long every field is told, if there are not too many as well.
+        plain |= self._mapping(others, _DEEPEST, math.inf, -self._spare)
         for key, value in traces.items():
             plain[key] = self._trace(value if isinstance(value, str) else _shown(value))
         return plain
 
     def _value(self, value: Any, depth: int) -> Any:
+        self._left -= _SIZE
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int) and -_LARGEST_INT < value < _LARGEST_INT:
@@ -66,10 +77,12 @@ class Cleaner:
             return self._items(list(value), depth - 1) if depth else "[...]"
         return self._text(_shown(value))
 
-    def _mapping(self, value: Mapping[Any, Any], depth: int, limit: float) -> dict[str, Any]:
+    def _mapping(
+        self, value: Mapping[Any, Any], depth: int, limit: float, least: int = 0
+    ) -> dict[str, Any]:
         plain: dict[str, Any] = {}
         for key, item in list(value.items()):
-            if len(plain) >= limit:
+            if len(plain) >= limit or self._left <= least:
                 plain["..."] = f"{len(value) - len(plain)} more"
                 break
             name = self._cut(key if isinstance(key, str) else _shown(key), _KEY_LIMIT)
@@ -78,9 +91,12 @@ class Cleaner:
         return plain
 
     def _items(self, items: list[Any], depth: int) -> list[Any]:
-        plain = [self._safely(item, depth) for item in items[:ITEMS_LIMIT]]
-        if len(items) > ITEMS_LIMIT:
-            plain.append(f"... {len(items) - ITEMS_LIMIT} more")
+        plain: list[Any] = []
+        for item in items:
+            if len(plain) >= ITEMS_LIMIT or self._left <= 0:
+                plain.append(f"... {len(items) - len(plain)} more")
+                break
+            plain.append(self._safely(self._masker.pair(item), depth))
         return plain
 
     def _safely(self, item: Any, depth: int) -> Any:
@@ -151,6 +167,18 @@ def _word(value: Any) -> str:
         is_quoted = not value or not _QUOTED.isdisjoint(value)
         return printable(json.dumps(value, ensure_ascii=False) if is_quoted else value)
     return printable(json.dumps(value, ensure_ascii=False))
+
+
+def line(render: Render, masker: Masker, fields: Mapping[str, Any]) -> str:
+    """Write the fields of a record as one line of at most LINE_LIMIT bytes.
+
+    A text that is escaped grows up to twelve times: then less of the record is told.
+    """
+    for limit in _LIMITS:
+        text = render(Cleaner(masker, limit).record(fields))
+        if len(text if text.isascii() else text.encode()) <= LINE_LIMIT:
+            break
+    return text
 
 
 def _ordered(fields: Mapping[str, Any]) -> dict[str, Any]:

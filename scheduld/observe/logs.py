@@ -20,7 +20,7 @@ from scheduld.clock import wall_ms
 from scheduld.config.settings import LogSettings
 from scheduld.model import iso
 from scheduld.observe import masking
-from scheduld.observe.lines import Cleaner, json_line, text_line
+from scheduld.observe.lines import json_line, line, text_line
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -117,10 +117,10 @@ class _Formatter(structlog.stdlib.ProcessorFormatter):
                 "logger": record.name,
                 "error": type(error).__name__,
             }
-            return self._render(Cleaner(masking.current()).record(fields))
+            return line(self._render, masking.current(), fields)
 
     def _finish(self, _: Any, __: str, event: MutableMapping[str, Any]) -> str:
-        return self._render(Cleaner(masking.current()).record(event))
+        return line(self._render, masking.current(), event)
 
 
 def configure(

@@ -69,6 +69,8 @@ class Masker:
 
     def hides(self, key: object, value: object = HIDDEN) -> bool:
         """Whether the value under a key is a secret; flags and None are not."""
+        if isinstance(key, bytes):
+            key = key.decode("latin-1")
         if not isinstance(key, str) or value is None or isinstance(value, bool) or value == "":
             return False
         lowered = key.lower()
@@ -102,9 +104,15 @@ class Masker:
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
             if not depth:
                 return HIDDEN
-            items = [self.value(item, depth - 1) for item in value]
+            items = [self.value(self.pair(item), depth - 1) for item in value]
             return items if isinstance(value, list) else tuple(items)
         return value
+
+    def pair(self, item: Any) -> Any:
+        """Mask the value of an item of a list that is a key and its value, as headers are."""
+        if isinstance(item, tuple) and len(item) == 2 and self.hides(*item):
+            return (item[0], HIDDEN)
+        return item
 
     def _assigned(self, text: str) -> str:
         parts: list[str] = []

@@ -8,6 +8,7 @@ import logging
 import logging.config
 import sys
 import threading
+import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,15 @@ from hypothesis import strategies as st
 
 from scheduld.config.settings import LogSettings
 from scheduld.observe import masking
-from scheduld.observe.lines import RECORD_LIMIT, VALUE_LIMIT, Cleaner, json_line, text_line
+from scheduld.observe.lines import (
+    LINE_LIMIT,
+    RECORD_LIMIT,
+    VALUE_LIMIT,
+    Cleaner,
+    json_line,
+    line,
+    text_line,
+)
 from scheduld.observe.logs import catch_strays, configure
 from scheduld.observe.masking import HIDDEN, Masker
 
@@ -175,11 +184,56 @@ def test_a_record_is_bounded() -> None:
     fields = {f"k{index}": "x" * 100_000 for index in range(10)}
     many = {"list": list(range(100_000)), "map": {index: index for index in range(100_000)}}
     trace = "line\n" * 100_000 + "ValueError: the end"
-    plain = Cleaner(Masker()).record({**fields, **many, "c": cyclic, "exception": trace})
+    plain = Cleaner(Masker()).record({**many, **fields, "c": cyclic, "exception": trace})
     assert len(json_line(plain)) < RECORD_LIMIT + 12_000
     assert plain["list"][-1] == "... 99950 more"
     assert plain["map"]["..."] == "99950 more"
     assert plain["exception"].endswith("ValueError: the end")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {f"k{index}": "\u00e9" * 4_000 for index in range(10)},
+        {f"k{index}": "\U0001f600" * 4_000 for index in range(10)},
+        {f"k{index}": "\x01" * 4_000 for index in range(10)},
+        {f"k{index}": "x" * 300 for index in range(2_000)},
+        {f"k{index}": 2**62 for index in range(20_000)},
+        {"nested": [[["x" * 10] * 50] * 50] * 50},
+        {"numbers": [[[[[2**62] * 50] * 50] * 50] * 50] * 50},
+        {"empty": [[[[[[]] * 50] * 50] * 50] * 50] * 50},
+        {"exception": "\U0001f600\n" * 20_000, "other": "\u00e9" * 4_000},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+@pytest.mark.parametrize("render", [json_line, text_line])
+def test_a_line_is_bounded(fields: dict[str, Any], render: Any) -> None:
+    """No record makes a line that the journal would cut, or takes long; its beginning stays."""
+    began = time.process_time()
+    text = line(render, Masker(), {"event": "it broke", "level": "error", "task": "a/b", **fields})
+    assert len(text.encode()) <= LINE_LIMIT
+    assert time.process_time() - began < 0.5
+    assert "it broke" in text
+    assert "a/b" in text
+
+
+def test_level_and_time_are_never_masked() -> None:
+    """Who filters by them finds the record, even if a password is "info"."""
+    fields = {"level": "info", "timestamp": "2026-11-30T20:00:00Z", "event": "for your info"}
+    told = Cleaner(Masker(secrets=["info", "2026"])).record(fields)
+    assert told == fields | {"event": f"for your {HIDDEN}"}
+
+
+def test_headers_in_a_list_are_masked(stream: io.StringIO) -> None:
+    """Headers as libraries hold them: pairs in a list, of texts or bytes."""
+    pairs = [("Authorization", "Basic YW5h"), ("Accept", "*/*")]
+    raw = [(name.encode(), value.encode()) for name, value in pairs]
+    logging.getLogger("lib").info("sent %s", pairs, extra={"headers": raw, "map": dict(raw)})
+    logging.getLogger("lib").info("%s of %s", "password", "YW5h")  # no pair: two arguments
+    first, second = stream.getvalue().splitlines()
+    assert "YW5h" not in first
+    assert "*/*" in first
+    assert json.loads(second)["event"] == "password of YW5h"
 
 
 @given(before=st.integers(VALUE_LIMIT - 60, VALUE_LIMIT + 400), size=st.integers(8, 300))
