@@ -27,7 +27,7 @@ from scheduld.observe import masking
 from scheduld.observe.logs import catch_strays, configure
 from scheduld.observe.notify import Notifier
 from scheduld.observe.secrets import masker_for
-from scheduld.registry import resolve
+from scheduld.registry import notes, resolve
 from scheduld.store.calls import Caller, NewTask, add
 from scheduld.store.connect import join
 from scheduld.store.keys import Keys
@@ -141,7 +141,7 @@ class Daemon:
             types=" ".join(duty.name for duty in self._duties),
         )
         self._notifier.ready("working")
-        reviver = asyncio.create_task(self._revive())
+        beside = [asyncio.create_task(self._revive()), asyncio.create_task(_tell_plugins())]
         await self._stop.wait()
         log.info(
             "stopping",
@@ -151,7 +151,8 @@ class Daemon:
         )
         self._notifier.stopping("finishing what runs")
         await replica.stop(self._hurry)
-        reviver.cancel()
+        for task in beside:
+            task.cancel()
         self.has_stuck_runs = replica.has_stuck_runs
 
     async def _connect(self) -> str | None:
@@ -238,3 +239,9 @@ class Daemon:
             return
         log.critical("a handler blocks the event loop beyond its run_timeout")
         faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr)
+
+
+async def _tell_plugins() -> None:
+    """Warn of installed plug-ins that are not what they claim; no start waits for the search."""
+    for text in await asyncio.to_thread(notes):
+        log.warning(text)

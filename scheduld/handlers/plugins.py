@@ -6,6 +6,7 @@ a name that is no built-in handler.
 
 from __future__ import annotations
 
+import contextlib
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from scheduld.errors import InvalidInput
 from scheduld.handlers.options import BadOptions
 from scheduld.names import printable
+from scheduld.policies.endings import safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from importlib.metadata import EntryPoint
+    from types import ModuleType
 
 GROUP = "scheduld.handlers"
 _FORM = "its entry point must name a function make(options)"
@@ -47,8 +50,7 @@ class Plugin:
         except ValueError as exc:
             raise BadOptions([f"{self}: {text}" for text in _texts(exc)]) from exc
         except BaseException as exc:
-            text = f"{self} failed to make its handler: {type(exc).__name__}: {exc}"
-            raise InvalidInput(printable(text)) from exc
+            raise InvalidInput(f"{self} failed to make its handler: {_said(exc)}") from exc
 
     def _loaded(self) -> Any:
         try:
@@ -56,8 +58,7 @@ class Plugin:
         except KeyboardInterrupt:
             raise
         except BaseException as exc:
-            text = f"{self} does not import: {type(exc).__name__}: {exc}"
-            raise InvalidInput(printable(text)) from exc
+            raise InvalidInput(f"{self} does not import: {_said(exc)}") from exc
         if not callable(made):
             raise InvalidInput(f"{self} is {type(made).__name__}", hint=_FORM)
         return made
@@ -77,8 +78,8 @@ def found() -> list[Plugin]:
             for package in [_package(entry)]
         }
     except Exception as exc:
-        text = f"the metadata of an installed package is broken: {type(exc).__name__}: {exc}"
-        raise InvalidInput(printable(text), hint="pip check, or install it again") from exc
+        text = f"the metadata of {_broken(metadata)} is broken: {_said(exc)}"
+        raise InvalidInput(text, hint="pip check, or install it again") from exc
     return [plugins[key] for key in sorted(plugins)]
 
 
@@ -99,6 +100,22 @@ def _package(entry: EntryPoint) -> str:
     return printable(f"{entry.dist.name} {entry.dist.version}")
 
 
+def _broken(metadata: ModuleType) -> str:
+    """The package whose metadata cannot be read."""
+    for package in metadata.distributions():
+        try:
+            list(package.entry_points)
+        except Exception:  # noqa: BLE001 - whatever it is, this is the one
+            with contextlib.suppress(Exception):
+                return printable(f"{package.name} {package.version}")
+    return "an installed package"
+
+
 def _texts(exc: ValueError) -> list[str]:
-    texts = [printable(str(text)) for text in exc.args] or [type(exc).__name__]
-    return texts if all(isinstance(text, str) for text in exc.args) else [printable(str(exc))]
+    if exc.args and all(isinstance(text, str) for text in exc.args):
+        return [printable(text) for text in exc.args]
+    return [printable(safe_text(exc)) or type(exc).__name__]
+
+
+def _said(exc: BaseException) -> str:
+    return printable(f"{type(exc).__name__}: {safe_text(exc)}")

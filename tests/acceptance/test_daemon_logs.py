@@ -54,3 +54,15 @@ def test_streams_that_are_closed_from_the_start(place: Site, closed: str) -> Non
     shell = ("sh", "-c", f'exec "$@" {closed}', "sh")
     with DaemonProcess(place, prefix=shell) as daemon:
         works_and_ends(daemon, place)
+
+
+def test_a_plugin_with_the_name_of_a_built_in_handler(place: Site) -> None:
+    """The daemon warns of a package that claims such a name, and goes on without it."""
+    info = place.folder / "acme-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[scheduld.handlers]\nemail = acme:make\n")
+    told = "plug-in 'email' of acme 1.2 is not used: 'email' is the name of a built-in handler"
+    with DaemonProcess(place) as daemon:
+        wait_until(lambda: daemon.has_said(told), "a warning")
+        works_and_ends(daemon, place)

@@ -43,6 +43,20 @@ def greedy(options):
 def picky(options):
     raise ValueError("room is missing, such as '#ops'", "colour must be a text")
 
+class Refused(ValueError):
+    def __str__(self):
+        return "2 options are wrong"
+
+def validated(options):
+    raise Refused
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+def mute(options):
+    raise Mute
+
 def bare(options):
     raise ValueError
 
@@ -127,6 +141,8 @@ def test_faulty_options_are_problems_of_the_config(install: Callable[..., str]) 
     [
         ("broken", r"failed to make its handler: KeyError: 'no such key'"),
         ("leaving", r"failed to make its handler: SystemExit: 3"),
+        ("validated", r": 2 options are wrong$"),
+        ("mute", r"failed to make its handler: Mute: \(its text cannot be read\)"),
         ("wordless", r"made no handler but NoneType"),
         ("classy", r"is a class"),
         ("arity", r"cannot be called with a payload"),
@@ -186,7 +202,7 @@ def test_broken_metadata_is_told(install: Callable[..., str], tmp_path: Path) ->
     (file,) = tmp_path.glob("site*/*.dist-info/entry_points.txt")
     file.write_text("[scheduld.handlers]\nno equals sign\n")
     (problem,) = registry.check(a_type("chat"))
-    assert problem.startswith("the metadata of an installed package is broken")
+    assert problem.startswith("the metadata of acme 1.2 is broken")
     assert registry.notes() == [problem.partition(" (")[0]]
     assert registry.check(a_type("log")) == []
 
