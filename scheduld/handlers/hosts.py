@@ -17,8 +17,8 @@ _LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
 _PATTERN = re.compile(
     rf"(?P<wild>\*\.)?(?P<host>\*|{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\])(?::(?P<port>\d{{1,5}}))?"
 )
-# Beyond what `is_global` says in every Python 3.11: protocol assignments, relays, and the
-# address at which the machines of one large provider find their own metadata.
+# Beyond what `is_global` says in every Python 3.11: protocol assignments, relays, documentation,
+# and the address at which the machines of one large provider find their own metadata.
 _NOT_PUBLIC = [
     ipaddress.ip_network(text)
     for text in (
@@ -27,6 +27,7 @@ _NOT_PUBLIC = [
         "168.63.129.16/32",
         "64:ff9b:1::/48",
         "fec0::/10",
+        "3fff::/20",
     )
 ]
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")

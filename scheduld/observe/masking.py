@@ -23,6 +23,8 @@ SHORTEST = 4
 _SHORT = 8
 _LONGEST_KEY = 64
 _DEEPEST = 8
+_DEEPEST_BRANCH = 4
+_FEW = 4
 # Anywhere in a key, whatever is written between its words ...
 _TELLING = (
     "password",
@@ -64,8 +66,7 @@ class Masker:
         forms = {form for secret in secrets for form in _forms(secret)}
         self.longest = max(map(len, forms), default=0)
         """Characters of the longest form of a secret."""
-        alternatives = map(_pattern, sorted(forms, key=len, reverse=True))
-        self._secrets = re.compile("|".join(alternatives)) if forms else None
+        self._secrets = _any_of(forms)
 
     def hides(self, key: object, value: object = HIDDEN) -> bool:
         """Whether the value under a key is a secret; flags and None are not."""
@@ -183,9 +184,33 @@ def _forms(secret: str) -> Iterable[str]:
         yield re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), with_escapes)
 
 
-def _pattern(form: str) -> str:
-    escaped = re.escape(form)
-    return rf"(?<!\w){escaped}(?!\w)" if len(form) < _SHORT else escaped
+def _any_of(forms: set[str]) -> re.Pattern[str] | None:
+    """Match any of these texts, longer ones first; short ones as words of their own."""
+    long = {form for form in forms if len(form) >= _SHORT}
+    patterns = [_branches(long)] if long else []
+    if short := forms - long:
+        patterns.append(rf"(?<!\w){_branches(short)}(?!\w)")
+    return re.compile("|".join(patterns)) if patterns else None
+
+
+def _branches(texts: Iterable[str], depth: int = _DEEPEST_BRANCH) -> str:
+    """Match any of these texts, branching character by character at first.
+
+    A list of all of them would be tried from its beginning at every place of a text: with the
+    lines of a long secret (a bundle of certificates) a traceback would take a quarter second.
+    """
+    texts = sorted(texts, key=len, reverse=True)
+    if len(texts) < _FEW or not depth:
+        return f"(?:{'|'.join(map(re.escape, texts))})"
+    heads: dict[str, list[str]] = {}
+    for text in texts:
+        heads.setdefault(text[:1], []).append(text[1:])
+    # The empty text, with which another one begins, comes last: it is the shortest.
+    parts = [
+        re.escape(head) + (_branches(tails, depth - 1) if head else "")
+        for head, tails in heads.items()
+    ]
+    return f"(?:{'|'.join(parts)})"
 
 
 _current = Masker()

@@ -33,6 +33,7 @@ from scheduld.handlers.hosts import is_public, parse_pattern
         "fe80::1%eth0",
         "fc00::1",
         "fd00:ec2::254",
+        "3fff::1",
         "fec0::1",
         "ff02::1",
         "::ffff:127.0.0.1",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import time
 from pathlib import Path
+from string import ascii_letters
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +19,7 @@ from hypothesis import strategies as st
 from scheduld.config.interpolate import Filled
 from scheduld.config.settings import Config, LogSettings
 from scheduld.model import TaskType
+from scheduld.observe import masking
 from scheduld.observe.masking import HIDDEN, Masker
 from scheduld.observe.secrets import masker_for
 
@@ -111,6 +115,31 @@ def test_a_known_secret_is_never_left(before: str, secret: str, after: str) -> N
     """Whatever stands around a secret, it is gone, unless it is part of the mark itself."""
     shown = Masker(secrets=[secret]).values(f"{before}{secret}{after}")
     assert secret not in shown or secret in f"{before}{HIDDEN}{after}"
+
+
+@given(
+    secrets=st.lists(st.text("ab\u00e9/", min_size=4, max_size=12), min_size=1, max_size=40),
+    text=st.text("ab\u00e9/ ", max_size=60),
+)
+def test_many_alike_secrets_are_found(secrets: list[str], text: str) -> None:
+    """Of secrets that begin alike, or contain each other, the longest at each place is hidden."""
+    forms = sorted({form for secret in secrets for form in masking._forms(secret)}, key=len)[::-1]
+    each = [
+        rf"(?<!\w){re.escape(form)}(?!\w)" if len(form) < 8 else re.escape(form) for form in forms
+    ]
+    assert Masker(secrets=secrets).values(text) == re.sub("|".join(each), HIDDEN, text)
+
+
+@pytest.mark.parametrize("size", [6, 64])
+def test_a_thousand_secrets_cost_little(size: int) -> None:
+    """A bundle of certificates that was filled in, or many short words: errors are masked soon."""
+    drawn = random.Random(size)
+    secrets = ["".join(drawn.choices(ascii_letters + "+/", k=size)) for _ in range(1_000)]
+    masker = Masker(secrets=["\n".join(secrets), *secrets])
+    begun = time.process_time()
+    shown = masker.values("lorem ipsum dolor " * 900 + secrets[500])
+    assert time.process_time() - begun < 0.1
+    assert shown.endswith(f" dolor {HIDDEN}")
 
 
 @pytest.mark.parametrize(
