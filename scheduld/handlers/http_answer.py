@@ -51,6 +51,13 @@ def without(answer: Answer, credentials: Collection[str]) -> Answer:
     return answer if body == answer.body else replace(answer, body=body)
 
 
+def hidden(text: str, secrets: Collection[str]) -> str:
+    """Return a text of the server without these, the longest first: one may hold another."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
 def judge(answer: Answer, *, where: str, now_ms: float, secrets: Collection[str]) -> dict[str, Any]:
     """Return the result of a 2xx; raises Dead, Retry or CallFailed for all else.
 
@@ -129,8 +136,6 @@ def _decoded(body: bytes, charset: str) -> str:
 def _excerpt(answer: Answer, secrets: Collection[str]) -> str:
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         return ""
-    text = _decoded(answer.body, "utf-8")
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, "***")
+    text = hidden(_decoded(answer.body, "utf-8"), secrets)
     text = printable(" ".join(text.split()))
     return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}..."

@@ -17,7 +17,7 @@ from scheduld import clock
 from scheduld.duration import format_ms
 from scheduld.errors import InvalidInput
 from scheduld.handlers.hosts import is_public
-from scheduld.handlers.http_answer import Answer, CallFailed, judge, without
+from scheduld.handlers.http_answer import Answer, CallFailed, hidden, judge, without
 from scheduld.handlers.kept import PerLoop
 from scheduld.handlers.signing import sign
 from scheduld.names import printable
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
+    from aiohttp.tracing import Trace
+
     from scheduld.handlers.contract import Run
     from scheduld.handlers.hosts import HostPattern
 
@@ -37,6 +39,7 @@ _IDLE_S = 4.0
 """An idle connection is kept so long: many servers close theirs after five seconds, and a request
 that crosses with that would be a failed attempt."""
 _CONNECT_S = 10.0
+_MOST_STALE = 100
 _LONGEST_URL = 2_000
 _IN_ONE = 256 * 1024
 _BODILESS = ("GET", "HEAD")
@@ -102,8 +105,25 @@ class Caller:
         return judge(answer, where=where, now_ms=clock.wall_ms(), secrets=target.secrets)
 
 
+class _Connector(aiohttp.TCPConnector):
+    """Asks nothing on a kept connection on which the server has said more than its answer:
+
+    that would be taken for the answer to the next request, which the server may never have read.
+    """
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.connector.Connection:
+        for _ in range(_MOST_STALE):
+            connection = await super().connect(req, traces, timeout)
+            if connection.protocol is None or not connection.protocol.should_close:
+                return connection
+            connection.close()
+        raise aiohttp.ServerDisconnectedError
+
+
 def _open(target: Target, *, is_guarded: bool) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(
+    connector = _Connector(
         limit=0,  # the type's concurrency is the limit
         ssl=target.tls or True,
         keepalive_timeout=_IDLE_S,
@@ -295,7 +315,7 @@ def _words(exc: Exception, target: Target) -> str:
             text = "its answer is broken"
         case _:
             text = f"the request failed: {type(exc).__name__}"
-    return printable(" ".join(text.split()))[:300]
+    return printable(" ".join(hidden(text, target.secrets).split()))[:300]
 
 
 def _place(url: URL) -> str:

@@ -119,6 +119,32 @@ async def test_one_connection_serves_many_calls() -> None:
     assert len({got.connection for got in closed}) == 2
 
 
+async def test_what_nobody_asked_for_is_no_answer() -> None:
+    """A server that says more than its answer does not answer the next request with it."""
+    heard, said = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await reader.readuntil(b"{}")
+            for text in (b"first", b"later"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + text)
+                await writer.drain()
+                await heard.wait()
+            said.set()
+            await reader.read()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        handler = make({"url": url})
+        for _ in range(2):
+            assert (await handler.call({}, a_run()))["body"] == "first"
+            heard.set()
+            await said.wait()
+            for _ in range(10):  # it is in the socket: a turn of the loop reads it
+                await asyncio.sleep(0)
+            said.clear()
+
+
 async def test_cookies_are_not_carried_over() -> None:
     """What a server sets in one task is not sent with the next."""
     async with hooks() as server:
