@@ -26,6 +26,8 @@ SHORTEST_SNOOZE_MS = 1_000
 ERROR_LIMIT = 4 * 1024
 TRACEBACK_LIMIT = 16 * 1024
 _REASON_LIMIT = 200
+_EDGE = 1_000
+"""Characters that go where a text was cut: they may hold a part of a secret, which nobody knows."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -138,7 +140,12 @@ def masked(result: Verdict, mask: Callable[[str], str]) -> Verdict:
     if result.kind not in (VerdictKind.RETRY, VerdictKind.DEAD):
         return result
     error = json.loads(result.detail)
+    message, trace = error["message"], error.get("traceback") or ""
     error = {key: mask(part) if isinstance(part, str) else part for key, part in error.items()}
+    if len(message) >= ERROR_LIMIT:
+        error["message"] = f"{error['message'][:-_EDGE]}..."
+    if len(trace) >= TRACEBACK_LIMIT:
+        error["traceback"] = f"...\n{error['traceback'][_EDGE:]}"
     # From the whole text: a secret that was cut in the middle would not be found in the reason.
     return result._replace(detail=json.dumps(error), reason=_reason(error))
 

@@ -66,7 +66,7 @@ async def test_a_result_comes_back_or_a_marker(site: Site, how: str, result: Any
     [
         ("value_error", "ValueError", "wrong \x1b[31m \ud800"),
         ("unreadable", "Unreadable", "(its text cannot be read)"),
-        ("long", "ValueError", "y" * 4096),
+        ("long", "ValueError", "y" * 3_000),
         ("exit", "SystemExit", "3"),
         ("interrupt", "KeyboardInterrupt", ""),
         ("retry_wrong", "outcome", "Retry: duration is a object, not a text or a number of "),

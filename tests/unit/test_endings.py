@@ -346,6 +346,19 @@ def test_any_message_becomes_a_line_and_a_json_text(message: str, failed: int) -
     assert error_of(found)["message"] == message[: endings.ERROR_LIMIT]
 
 
+@pytest.mark.parametrize("before", range(endings.ERROR_LIMIT - 40, endings.ERROR_LIMIT + 1, 5))
+def test_no_part_of_a_secret_is_left_where_a_text_was_cut(before: int) -> None:
+    """Of a message the end is cut, of a traceback the beginning, wherever the secret stands."""
+    secret = "".join(chr(0x4E00 + index) for index in range(40))
+    after = "y" * (endings.TRACEBACK_LIMIT - before % 50)
+    result = end(Raised(ValueError("x" * before + secret + after)))
+    stored = masked(result, lambda text: text.replace(secret, "***"))
+    error = error_of(stored)
+    assert not set(secret) & set(error["message"] + error["traceback"])
+    assert len(error["message"]) > endings.ERROR_LIMIT / 2
+    assert error["traceback"].endswith("y\n")
+
+
 @pytest.mark.parametrize("secret", ["message", "kind", "traceback", '"}', "no luck"])
 def test_secrets_are_masked_in_what_is_stored(secret: str) -> None:
     """In message, traceback and reason, whatever the secret is; the record keeps its shape."""
