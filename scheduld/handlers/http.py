@@ -121,7 +121,7 @@ def _headers(reader: OptionReader, url: URL | None) -> dict[str, str]:
             reader.wrong(f"headers.{name}", "is no name of a header")
         elif name.lower() in _OURS or name.lower().startswith("proxy-"):
             reader.wrong(f"headers.{name}", "is taken: it is set for each request")
-        elif name.lower() == "authorization" and url is not None and url.raw_user is not None:
+        elif name.lower() == "authorization" and url is not None and login(url):
             reader.wrong(f"headers.{name}", "is there, and so is a user in url: one is too many")
         elif not (value.isascii() and value.isprintable()):
             reader.wrong(f"headers.{name}", "must be printable ASCII, on one line")

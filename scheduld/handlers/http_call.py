@@ -192,8 +192,8 @@ def _request(target: Target, url: URL, payload: dict[str, Any], run: Run) -> _Re
     headers = {name: value for name, value in headers.items() if name.lower() not in given}
     headers |= target.headers
     headers |= {"Idempotency-Key": identity, "Scheduld-Attempt": str(run.attempt)}
-    if url.raw_user is not None:
-        headers["Authorization"] = login(url)
+    if told := login(url):
+        headers["Authorization"] = told
     if target.keys:
         now_s = int(clock.wall_ms() // 1000)
         headers |= sign(target.keys, identity=identity, now_s=now_s, body=body)
@@ -201,7 +201,9 @@ def _request(target: Target, url: URL, payload: dict[str, Any], run: Run) -> _Re
 
 
 def login(url: URL) -> str:
-    """Basic authentication as the user of a URL, who may have no password."""
+    """Basic authentication by what stands before the host of a URL; `""` if nothing does."""
+    if url.raw_user is None and not url.raw_password:
+        return ""
     both = f"{url.user or ''}:{url.password or ''}".encode()
     return f"Basic {base64.b64encode(both).decode('ascii')}"
 

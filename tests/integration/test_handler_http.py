@@ -96,12 +96,15 @@ async def test_headers_and_methods() -> None:
     assert (delete.method, delete.body) == ("DELETE", b'{"a":1}')
 
 
-async def test_a_user_in_the_url_logs_in() -> None:
-    """User and password of the URL become basic authentication."""
+@pytest.mark.parametrize(
+    ("written", "told"), [("ana:s%40t", b"ana:s@t"), ("ana", b"ana:"), (":s", b":s"), (":", b"")]
+)
+async def test_a_user_in_the_url_logs_in(written: str, told: bytes) -> None:
+    """User and password of the URL, either of which may be missing, become authentication."""
     async with hooks() as server:
-        await call({}, url=server.url.replace("://", "://ana:s%40t@"))
-    login = base64.b64decode(server.got[0].headers["authorization"].removeprefix("Basic "))
-    assert login == b"ana:s@t"
+        await call({}, url=server.url.replace("://", f"://{written}@"))
+    header = server.got[0].headers.get("authorization", "Basic ")
+    assert base64.b64decode(header.removeprefix("Basic ")) == told
 
 
 async def test_one_connection_serves_many_calls() -> None:
