@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduld.config.interpolate import Filled
@@ -121,6 +121,7 @@ def test_a_known_secret_is_never_left(before: str, secret: str, after: str) -> N
     secrets=st.lists(st.text("ab\u00e9/", min_size=4, max_size=12), min_size=1, max_size=40),
     text=st.text("ab\u00e9/ ", max_size=60),
 )
+@settings(deadline=None)  # it compiles patterns, on a machine that may be busy
 def test_many_alike_secrets_are_found(secrets: list[str], text: str) -> None:
     """Of secrets that begin alike, or contain each other, the longest at each place is hidden."""
     forms = sorted({form for secret in secrets for form in masking._forms(secret)}, key=len)[::-1]
