@@ -156,9 +156,15 @@ class Task:
 
     @classmethod
     def scheduled(
-        cls, type_name: str, task_id: str, due_ms: int | None, added_ms: int | None, payload: Any
+        cls,
+        type_name: str,
+        task_id: str,
+        due_ms: int | None,
+        added_ms: int | None,
+        payload: Any,
+        created: bool | None = True,
     ) -> Task:
-        """A task that was just added.
+        """A task that was just added, or that nothing has happened to since.
 
         Without slots and by way of `__dict__` it costs a fifth of an `__init__` that sets 27
         fields: the rest are the defaults, which the class holds.
@@ -171,7 +177,7 @@ class Task:
             due_ms=due_ms,
             added_ms=added_ms,
             payload=payload,
-            created=True,
+            created=created,
         )
         return task
 

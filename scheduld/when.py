@@ -134,6 +134,16 @@ def describe(instant_ms: int, zone: str | tzinfo | None, now_ms: int) -> str:
     return f"{local}{_utc_text(instant)}, {distance}"
 
 
+def describe_shortly(instant_ms: int, zone: str | tzinfo | None) -> str:
+    """Tell an instant in `zone`, or without one in UTC, and nothing else."""
+    known = _as_zone(zone)
+    try:
+        instant = _EPOCH + timedelta(milliseconds=instant_ms)
+        return _iso(instant.astimezone(known)) if known else _utc_text(instant)
+    except OverflowError:  # as in `describe`
+        return f"{instant_ms} ms after 1970-01-01T00:00:00Z"
+
+
 def _iso(instant: datetime) -> str:
     return instant.isoformat(timespec="milliseconds" if instant.microsecond else "seconds")
 

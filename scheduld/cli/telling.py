@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scheduld.duration import in_words
 from scheduld.model import State, iso
 from scheduld.names import printable
-from scheduld.when import describe
+from scheduld.when import describe, describe_shortly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,10 +38,8 @@ def story(task: Task, zone: str | None, now_ms: int) -> list[str]:
 
 def row(task: Task, zone: str | None, now_ms: int) -> tuple[str, str, str, str]:
     """Tell a task in the cells of a list: task, state, due, what happens or happened."""
-    due = ""
-    if task.due_ms is not None:
-        # Without the distance, which the last cell tells, and without the second clock.
-        due = describe(task.due_ms, task.timezone or zone, now_ms).split(", ")[0].split(" (")[0]
+    # Without the distance, which the last cell tells, and without the second clock.
+    due = "" if task.due_ms is None else describe_shortly(task.due_ms, task.timezone or zone)
     return task.ref, task.state.value, due, _shortened(_what(task, now_ms))
 
 

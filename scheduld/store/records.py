@@ -15,6 +15,8 @@ from scheduld.store.keys import decode_id
 if TYPE_CHECKING:
     from scheduld.store.answers import RawTask
 
+_PLAIN = {"payload", "token"}
+
 
 def state_of(raw: RawTask) -> State | None:
     """Where the task is; None if it is in no index. The same order as lua/include/state.lua."""
@@ -35,6 +37,11 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
     if state is None:
         return None
     fields = raw.fields
+    payload, error = _payload(fields)
+    if _is_plain(raw) and error is None:
+        task_id = decode_id(raw.raw_id)
+        added_ms = id_time_ms(_text(fields, "token") or task_id)
+        return Task.scheduled(type_name, task_id, raw.due_ms, added_ms, payload, None)
     # An ended id that a plain ZADD scheduled again begins a new life at its next claim.
     ended = state not in (State.SCHEDULED, State.RUNNING)
     is_in_ended = raw.finished_ms is not None or raw.died_ms is not None
@@ -42,7 +49,6 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
     if fresh:
         fields = {name: fields[name] for name in ("payload", "token") if name in fields}
     failed = _number(fields, "failed") or 0
-    payload, error = _payload(fields)
     return Task(
         type=type_name,
         id=decode_id(raw.raw_id),
@@ -70,6 +76,12 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         expires_ms=_number(fields, "expires"),
         waits_until_ms=_waits_until_ms(raw, state),
     )
+
+
+def _is_plain(raw: RawTask) -> bool:
+    """Whether nothing has happened to a task that waits, as to most: then its defaults hold."""
+    is_scheduled = raw.due_ms is not None and raw.lease_end_ms is None
+    return is_scheduled and raw.key_type == "hash" and raw.fields.keys() <= _PLAIN
 
 
 def _due_ms(raw: RawTask, state: State) -> int | None:

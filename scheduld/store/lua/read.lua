@@ -11,8 +11,12 @@
 -- @include type guard row
 local count = tonumber(ARGV[7])
 
-local rows = {}
+local ids, rows = {}, {}
 for index = 1, count do
-  rows[index] = row_of(ARGV[7 + index], KEYS[6 + index])
+  ids[index] = ARGV[7 + index]
+end
+local scores = scores_of(ids)
+for index = 1, count do
+  rows[index] = row_of(scores, index, KEYS[6 + index])
 end
 return {0, now_us, rows}

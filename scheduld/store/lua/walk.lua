@@ -46,11 +46,15 @@ local function first_rank()
   return low
 end
 
-local from, rows, bytes = first_rank(), {}, 0
+local from, rows, bytes, ids = first_rank(), {}, 0, {}
 local entries = redis.call('ZRANGE', index, from, from + limit - 1, 'WITHSCORES')
 for place = 1, #entries, 2 do
-  local row = row_of(entries[place], prefix .. entries[place])
-  rows[#rows + 1] = {entries[place], entries[place + 1], row}
+  ids[#ids + 1] = entries[place]
+end
+local scores = scores_of(ids)
+for place, id in ipairs(ids) do
+  local row = row_of(scores, place, prefix .. id)
+  rows[place] = {id, entries[2 * place], row}
   for _, part_of_hash in ipairs(row[5]) do
     bytes = bytes + #part_of_hash
   end
