@@ -44,7 +44,11 @@ Examples:
 @TYPE
 @STATE
 @click.option(
-    "--limit", type=int, default=100, metavar="N", help="At most so many of each type; default 100."
+    "--limit",
+    type=int,
+    default=100,
+    metavar="N",
+    help="At most so many of each type and state; default 100.",
 )
 @COMMON
 def list_command(type_name: str | None, state: str | None, limit: int) -> None:
@@ -62,9 +66,16 @@ def list_command(type_name: str | None, state: str | None, limit: int) -> None:
     else:
         _print_tasks(tasks, zone)
         _note_pauses(pauses)
-    for name, count in Counter(task.type for task in tasks).items():
+    for (name, state_name), count in Counter(_group(task) for task in tasks).items():
         if count >= limit:
-            note(f"only the first {limit} of type {name} are shown; --limit shows more")
+            what = f"{state_name} tasks of type {name}"
+            note(f"only the first {limit} {what} are shown; --limit shows more")
+
+
+def _group(task: Task) -> tuple[str, str]:
+    """Type and state, done and cancelled ones together: of each group there are up to the limit."""
+    is_ended = task.state in (State.DONE, State.CANCELLED)
+    return task.type, "done or cancelled" if is_ended else task.state.value
 
 
 def _print_tasks(tasks: list[Task], zone: str | None) -> None:

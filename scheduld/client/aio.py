@@ -135,7 +135,10 @@ class AsyncClient(AsyncOperating):
         state: State | str | None = None,
         limit: int = 100,
     ) -> list[Task]:
-        """Read up to `limit` tasks of one type or of each, the earliest first."""
+        """Read tasks of one type or of each, the earliest first.
+
+        Up to `limit` of each type and state; done and cancelled ones count as one state.
+        """
         return await self._do(self._requests.list_tasks(type, state, limit))
 
     async def cancel(self, type: str, id: str) -> Task:  # noqa: A002

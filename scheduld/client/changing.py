@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scheduld import payload as codec
-from scheduld.client.verbs import get, not_found
+from scheduld.client.verbs import not_found, read_tasks
 from scheduld.errors import Conflict, InvalidInput, ScheduldError
+from scheduld.model import State, Task
 from scheduld.names import printable
 from scheduld.policies.merge import merge
 from scheduld.store import usercalls
@@ -15,9 +16,9 @@ from scheduld.store.keys import encode_id
 
 if TYPE_CHECKING:
     from scheduld.client.verbs import Scope, Verb
-    from scheduld.model import Task
     from scheduld.store.usercalls import Edit
 
+_STOPPING = 2
 _REFUSED = 3
 _CHANGED = 4
 _MERGE_TRIES = 20
@@ -34,7 +35,8 @@ def cancel(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     if decision.code == _REFUSED:
         why = "cancelled: it has ended"
         raise (yield from _refused(scope, type_name, task_id, decision.state, why, _CANCEL))
-    return (yield from get(scope, type_name, task_id))
+    state = State.RUNNING if decision.code == _STOPPING else State.CANCELLED
+    return (yield from _changed(scope, type_name, task_id, state))
 
 
 def requeue(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
@@ -44,7 +46,7 @@ def requeue(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     if decision.code == _REFUSED:
         why, hints = "requeued: it has not ended", {**_AGAIN, "running": "it runs now"}
         raise (yield from _refused(scope, type_name, task_id, decision.state, why, hints))
-    return (yield from get(scope, type_name, task_id))
+    return (yield from _changed(scope, type_name, task_id, State.SCHEDULED))
 
 
 def run_now(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
@@ -53,7 +55,7 @@ def run_now(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     if decision.code == _REFUSED:
         why = f"run now: it {_now(decision.state)}"
         raise (yield from _refused(scope, type_name, task_id, decision.state, why, _WAITING))
-    return (yield from get(scope, type_name, task_id))
+    return (yield from _changed(scope, type_name, task_id, State.SCHEDULED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def edit(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Tas
             why = f"edited: it {_now(edited.state)}"
             raise (yield from _refused(scope, type_name, task_id, edited.state, why, _WAITING))
         if edited.code != _CHANGED:
-            return (yield from get(scope, type_name, task_id))
+            return (yield from _changed(scope, type_name, task_id, State.SCHEDULED))
         if wanted is not None and edited.revision != wanted:
             raise Conflict(
                 f"{_ref(type_name, task_id)} has revision {edited.revision}, not {wanted}",
@@ -105,6 +107,15 @@ def _merged(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[
         ) from None
     payload = codec.encode(merge(current, change.patch), max_bytes=change.max_payload)
     return change.edit.of_payload(payload, b"" if old is None else old)
+
+
+def _changed(scope: Scope, type_name: str, task_id: str, state: State) -> Verb[Task]:
+    """Read a task that was changed just now.
+
+    It may be gone by now, ended and pruned: then it is told as the change left it.
+    """
+    found = yield from read_tasks(scope, type_name, [encode_id(task_id)])
+    return found[0] if found else Task(type_name, task_id, state)
 
 
 def _ref(type_name: str, task_id: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scheduld.client.verbs import Commands, known_types
+from scheduld.client.verbs import Commands, known_types, must_be_known
 from scheduld.errors import Conflict
 from scheduld.policies.histogram import Spread, spread
 from scheduld.store import times
@@ -50,13 +50,15 @@ class TypeStats:
 
 
 def stats(scope: Scope, type_name: str | None = None) -> Verb[list[TypeStats]]:
-    """Count the tasks of one or all types."""
+    """Count the tasks of one or all types; raises InvalidInput for one that nobody knows."""
     types = [type_name] if type_name else (yield from known_types(scope))
     (time,) = yield Commands((("TIME",),))
     now_ms = server_ms(time)
     found: list[TypeStats] = []
     for name in types:
         found += [(yield from _of_type(scope.type(name), now_ms))]
+    if type_name and found[0] == TypeStats(type=type_name, now_ms=now_ms):
+        yield from must_be_known(scope, type_name)
     return found
 
 

@@ -143,7 +143,9 @@ def is_served(scope: Scope, type_name: str) -> Verb[bool]:
     (replicas,) = yield Commands((("ZRANGEBYSCORE", keys.nodes, since, "+inf"),))
     if not replicas:
         return False
-    wanted = tuple(("HGET", keys.node(replica.decode()), "types") for replica in replicas)
+    wanted = tuple(
+        ("HGET", keys.node(replica.decode(errors="replace")), "types") for replica in replicas
+    )
     answers = yield Commands(wanted)
     return any(type_name.encode() in (types or b"").split() for types in answers)
 

@@ -77,7 +77,7 @@ def from_reply(reply: ServerError, key: object = "") -> ScheduldError:
     for word, meaning in _NOT_NOW.items():
         # An error inside a script has other words before its code.
         if word in message.split(" ", 3)[:3]:
-            return Unreachable(meaning, hint="it is tried again")
+            return Unreachable(meaning)
     if any(word in message for word in _NOT_ALLOWED):
         return Unreachable(
             "Redis refuses the credentials or their permissions",
@@ -85,17 +85,19 @@ def from_reply(reply: ServerError, key: object = "") -> ScheduldError:
         )
     if "WRONGTYPE" in message:
         return Conflict(
-            f"a key of {_type_of(key)} holds another kind of value; nothing was changed",
+            f"{_named(key)} holds another kind of value; nothing was changed",
             hint="find the key with TYPE, and rename or remove it",
         )
     return ScheduldError(f"Redis refused the call: {message.removeprefix('ERR ')[:300]}")
 
 
-def _type_of(key: object) -> str:
-    """Name the task type in the hash tag of a key."""
+def _named(key: object) -> str:
+    """Name a key; of a script's keys only that is known, which type they belong to."""
     text = key.decode(errors="replace") if isinstance(key, bytes) else str(key)
     name = text.partition("{")[2].partition("}")[0]
-    return f"type {printable(name)}" if name else "this type"
+    if name:
+        return f"a key of type {printable(name)}"
+    return f"the key {printable(text)}" if text else "a key"
 
 
 def from_interruption(stop: Interrupted, *, writes: bool) -> ScheduldError:

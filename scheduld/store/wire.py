@@ -192,7 +192,7 @@ def greet(format_key: str, server: clock.ServerClock) -> Conversation[ServerInfo
     info, found, time = yield [("INFO", "server"), ("GET", format_key), ("TIME",)]
     for reply in (info, found, time):
         if isinstance(reply, ServerError):
-            raise from_reply(reply)
+            raise from_reply(reply, format_key)
     server.told(int(time[0]) * 1000 + int(time[1]) / 1000)
     known = server_info(info)
     _check_version(known)

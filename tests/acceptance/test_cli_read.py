@@ -156,7 +156,9 @@ def test_a_list_that_is_cut_says_so(cli: Cli) -> None:
         _add(cli, task_id)
     ran = cli("list", "--limit", "2", "--json")
     assert (ran.code, len(_lines(ran.out))) == (0, 2)
-    assert ran.err == "only the first 2 of type hello are shown; --limit shows more\n"
+    assert (
+        ran.err == "only the first 2 scheduled tasks of type hello are shown; --limit shows more\n"
+    )
 
 
 def test_an_empty_list_prints_nothing_on_stdout(cli: Cli) -> None:
@@ -178,6 +180,28 @@ def test_stats_count_each_type(cli: Cli) -> None:
     head, row, _ = cli("stats").ok().out.splitlines()
     assert head.split()[:5] == ["TYPE", "SCHEDULED", "RUNNING", "DONE", "DEAD"]
     assert row.split()[:5] == ["hello", "1", "0", "1", "0"]
+
+
+def test_stats_of_an_unknown_type(cli: Cli) -> None:
+    """A type that nobody knows has no numbers; one of the config has, before its first task."""
+    _add(cli, "a")
+    wrong = cli("stats", "--type", "helo")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "no task type 'helo' (did you mean hello?)" in wrong.err
+    assert cli("stats", "--type", "other", "--json").ok().json["scheduled"] == 0
+
+
+def test_what_a_list_leaves_out_is_told_by_state(cli: Cli) -> None:
+    """The limit holds for each state: what is all there is not said to be cut."""
+    for task_id in "abc":
+        _add(cli, task_id)
+    cli("cancel", "a").ok()
+    ran = cli("list", "--limit", "2")
+    assert len(ran.out.splitlines()) == 4
+    assert (
+        ran.err == "only the first 2 scheduled tasks of type hello are shown; --limit shows more\n"
+    )
+    cli("list", "--limit", "3").ok()
 
 
 def test_cancel_and_requeue_end_and_revive(cli: Cli) -> None:

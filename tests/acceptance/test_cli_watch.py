@@ -256,3 +256,17 @@ def test_a_foreign_key_is_named_by_its_type(
     ran = cli(*argv)
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "a key of type other holds another kind of value" in ran.err
+
+
+@pytest.mark.parametrize(("key", "command"), [("types", "list"), ("nodes", "nodes")])
+def test_a_foreign_key_of_no_type_is_named(
+    cli: Cli, valkey_server: RunningServer, key: str, command: str
+) -> None:
+    """One that belongs to all types is told by its name."""
+    _add(cli, "a")
+    with valkey_server.client() as client:
+        client.delete(f"{cli.namespace}:{key}")
+        client.set(f"{cli.namespace}:{key}", "x")
+    ran = cli(command)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert f"the key {cli.namespace}:{key} holds another kind of value" in ran.err

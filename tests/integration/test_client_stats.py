@@ -105,6 +105,7 @@ def test_an_early_claim_is_scheduled_still(store: Store) -> None:
 
 def test_a_pause_is_told(fast_store: Store) -> None:
     """From the answer to `pause` to that to `resume`."""
+    fast_store.plain("x", 1)  # nothing of a type that nobody knows can be told
     caller = fast_store.caller("cli")
     seen = [one(fast_store).paused]
     fast_store.run(usercalls.pause(caller, fast_store.type, reason="r", who="me"))
