@@ -13,7 +13,7 @@ import click
 from scheduld.cli.common import COMMON, Common, Session, common, session
 from scheduld.cli.completing import files, type_names, zones
 from scheduld.cli.instants import at_text, check_one, due_of
-from scheduld.cli.output import OutputLost, RepeatSafely, note, say, say_json
+from scheduld.cli.output import RepeatSafely, note, say, say_json, telling_done
 from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, Collected, collect
 from scheduld.cli.repeating import command_line, unknown
 from scheduld.cli.shaping import Shaping, shaping
@@ -206,14 +206,11 @@ def _repeat(given: Given, said: Common, spec: TaskSpec, collected: Collected) ->
 
 
 def _tell(task: Task, zone: str | None, said: Common, *, known_now: bool, put_off: bool) -> None:
-    try:
+    with telling_done(f"{task.ref} is stored"):
         if said.json:
             say_json(task.to_dict())
         else:
             say("\n".join(_lines(task, zone, known_now=known_now, put_off=put_off)))
-    except OutputLost as exc:
-        message = f"{task.ref} is stored, but {exc.message}"
-        raise OutputLost(message, hint="do not add it again") from None
 
 
 def _lines(task: Task, zone: str | None, *, known_now: bool, put_off: bool) -> Iterator[str]:

@@ -11,7 +11,7 @@ import click
 from scheduld.cli.common import COMMON, REF, common, session
 from scheduld.cli.completing import files, zones
 from scheduld.cli.instants import at_text, check_one, due_of
-from scheduld.cli.output import say, say_json
+from scheduld.cli.output import say, say_json, telling_done
 from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, collect
 from scheduld.cli.several import REFS, look_first, of_each, repeat
 from scheduld.errors import InvalidInput, OutcomeUnknown
@@ -109,7 +109,8 @@ def _edit(given: Given) -> None:
                 "nothing is to be changed", hint="give KEY=VALUE, --payload, --at, --in or --now"
             )
         task = _edited(opened, given, edit)
-    _tell(task, zone)
+    with telling_done(f"{task.ref} is edited"):
+        _tell(task, zone)
 
 
 def _payload(given: Given) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

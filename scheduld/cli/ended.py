@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,7 @@ from scheduld.cli import telling
 from scheduld.cli.common import COMMON, TYPE, common, reading, session
 from scheduld.cli.completing import states, type_names
 from scheduld.cli.confirming import NotConfirmed
-from scheduld.cli.output import note, say, say_json, table
+from scheduld.cli.output import note, say, say_json, table, telling_done
 from scheduld.cli.several import look_first
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput, OutcomeUnknown
@@ -43,7 +44,7 @@ Examples:
     "--limit",
     type=int,
     metavar="N",
-    help=f"Look at the newest N; default {_LISTED}, of --group {_GROUPED}.",
+    help=f"The newest N, default {_LISTED}; with --group of each type, default {_GROUPED}.",
 )
 @COMMON
 def dead_command(type_name: str | None, error: str | None, group: bool, limit: int | None) -> None:
@@ -88,10 +89,19 @@ def _dead_groups(type_name: str | None, limit: int) -> None:
     if common().json:
         for one in groups:
             say_json(_group_dict(one))
-        return
-    if not groups:
+    elif groups:
+        _print_groups(groups)
+    else:
         note("no dead tasks")
-        return
+    counts: Counter[str] = Counter()
+    for one in groups:
+        counts[one.type] += one.count
+    for name, count in counts.items():
+        if count >= limit:
+            note(f"only the newest {limit} of type {name} are counted; --limit counts more")
+
+
+def _print_groups(groups: list[DeadGroup]) -> None:
     from scheduld.clock import wall_ms
 
     now_ms = wall_ms()
@@ -147,7 +157,8 @@ def purge_command(type_name: str, state: str, older_than: str | None, yes: bool)
             except OutcomeUnknown as exc:
                 may, options = "some may be removed", {"--type": type_name, "--state": state}
                 raise look_first(exc, "list", [], may=may, options=options) from None
-    if common().json:
-        say_json({"type": type_name, "state": state, "removed": removed})
-    else:
-        say(f"{removed} removed")
+    with telling_done(f"{removed} removed"):
+        if common().json:
+            say_json({"type": type_name, "state": state, "removed": removed})
+        else:
+            say(f"{removed} removed")

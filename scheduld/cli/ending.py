@@ -10,7 +10,7 @@ import click
 from scheduld.cli.common import COMMON, common, session
 from scheduld.cli.completing import task_refs, type_names
 from scheduld.cli.confirming import NotConfirmed
-from scheduld.cli.output import say, say_json
+from scheduld.cli.output import say, say_json, telling_done
 from scheduld.cli.several import REFS, look_first, of_each, repeat
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput, OutcomeUnknown
@@ -147,7 +147,8 @@ def _requeue_dead(opened: Session, given: Given) -> None:
         done = opened.client.requeue_dead(
             name,
             error=given.error,
-            limit=given.limit,
+            # Without --yes for one: others may have died since they were counted.
+            limit=given.limit if given.yes else min(1, 1 if given.limit is None else given.limit),
             canary=given.canary,
             canary_wait_s=parse_duration_ms(given.canary_wait or "1m") / 1000,
         )
@@ -155,13 +156,13 @@ def _requeue_dead(opened: Session, given: Given) -> None:
         options = {"--type": name, "--error": given.error}
         may = "some may be scheduled again or not"
         raise look_first(exc, "dead", [], may=may, options=options) from None
-    if common().json:
-        canary = done.canary.to_dict() if done.canary else None
-        say_json({"type": name, "requeued": done.requeued, "canary": canary})
-        return
-    if done.canary:
-        say(f"{done.canary.ref} succeeded")
-    say(f"{done.requeued} requeued")
+    with telling_done(f"{done.requeued} requeued"):
+        if common().json:
+            canary = done.canary.to_dict() if done.canary else None
+            say_json({"type": name, "requeued": done.requeued, "canary": canary})
+        else:
+            said = [f"{done.canary.ref} succeeded"] if done.canary else []
+            say("\n".join([*said, f"{done.requeued} requeued"]))
 
 
 def _counted(opened: Session, given: Given) -> tuple[int, bool]:

@@ -70,6 +70,15 @@ def say_json(value: Any) -> None:
     say(json.dumps(value))
 
 
+@contextlib.contextmanager
+def telling_done(done: str) -> Iterator[None]:
+    """Print what a command has done: if that cannot be, it says that `done` all the same."""
+    try:
+        yield
+    except OutputLost as exc:
+        raise OutputLost(f"{done}, but {exc.message}", hint="do not repeat it") from None
+
+
 def note(text: str) -> None:
     """Tell people something beside the output: one line on stderr."""
     if sys.stderr is not None:

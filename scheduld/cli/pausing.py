@@ -6,7 +6,7 @@ import click
 
 from scheduld.cli.common import COMMON, common, session
 from scheduld.cli.completing import type_names
-from scheduld.cli.output import say, say_json
+from scheduld.cli.output import say, say_json, telling_done
 from scheduld.cli.several import repeat
 from scheduld.errors import OutcomeUnknown
 from scheduld.names import printable
@@ -40,12 +40,13 @@ def pause_command(type_name: str, reason: str | None) -> None:
             options = {"--reason": reason}
             may = "it may be paused or not"
             raise repeat(exc, "pause", [type_name], may=may, options=options) from None
-    if common().json:
-        from scheduld.cli.telling import pause_dict
+    with telling_done(f"{type_name} is paused"):
+        if common().json:
+            from scheduld.cli.telling import pause_dict
 
-        say_json(pause_dict(pause))
-    else:
-        say(printable(f"{type_name} paused" + (f": {reason}" if reason else "")))
+            say_json(pause_dict(pause))
+        else:
+            say(printable(f"{type_name} paused" + (f": {reason}" if reason else "")))
 
 
 @click.command("resume", epilog=_RESUME_EXAMPLES)
@@ -62,6 +63,11 @@ def resume_command(type_name: str) -> None:
         except OutcomeUnknown as exc:
             may = "it may be resumed or not"
             raise repeat(exc, "resume", [type_name], may=may) from None
+    with telling_done(f"{type_name} is not paused"):
+        _tell_resumed(type_name, was_paused=was_paused)
+
+
+def _tell_resumed(type_name: str, *, was_paused: bool) -> None:
     if common().json:
         say_json({"type": type_name, "was_paused": was_paused})
     else:

@@ -10,7 +10,7 @@ import click
 
 from scheduld.cli.common import common
 from scheduld.cli.completing import task_refs
-from scheduld.cli.output import RepeatSafely, report, say_all
+from scheduld.cli.output import RepeatSafely, report, say_all, telling_done
 from scheduld.cli.repeating import command_line, unknown
 from scheduld.errors import OutcomeUnknown, ScheduldError
 
@@ -53,7 +53,10 @@ def of_each(
 
 def _tell(done: Sequence[tuple[Task, str]]) -> None:
     as_json = common().json
-    say_all(json.dumps(task.to_dict()) if as_json else f"{task.ref} {word}" for task, word in done)
+    with telling_done(f"{len(done)} of them done" if len(done) > 1 else "it is done"):
+        say_all(
+            json.dumps(task.to_dict()) if as_json else f"{task.ref} {word}" for task, word in done
+        )
 
 
 def repeat(

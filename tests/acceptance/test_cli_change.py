@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -236,3 +237,30 @@ def test_a_pause_that_cannot_be_right(cli: Cli, argv: tuple[str, ...], said: str
     ran = cli(*argv)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert said in ran.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("edit", "a", "n=1"), "hello/a is edited"),
+        (("run-now", "a", "a"), "2 of them done"),
+        (("cancel", "a"), "it is done"),
+        (("requeue", "gone"), "it is done"),
+        (("requeue", "--dead", "--type", "hello"), "0 requeued"),
+        (("purge", "--type", "hello", "--state", "scheduled", "--yes"), "1 removed"),
+        (("pause", "hello"), "hello is paused"),
+        (("resume", "hello"), "hello is not paused"),
+    ],
+)
+def test_a_change_on_a_full_disk_is_told(cli: Cli, argv: tuple[str, ...], said: str) -> None:
+    """What cannot be printed was done all the same, and a script must not take it as refused."""
+    cli("add", "--type", "hello", "--id", "a", "--at", "@4000000000").ok()
+    if "gone" in argv:
+        cli("add", "--type", "hello", "--id", "gone", "--at", "@4000000000").ok()
+        cli("cancel", "gone").ok()
+    with open("/dev/full", "w") as full, cli.start(*argv, stdout=full) as process:
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert f"{said}, but the output cannot be written" in err
+    assert err.count("\n") == 1

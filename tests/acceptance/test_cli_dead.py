@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scheduld.cli import ending
 from tests.support.cli import Cli, cli
 from tests.support.servers import wait_until
 
@@ -91,6 +92,30 @@ def test_dead_counts_by_error(graves: Cli) -> None:
     assert first["newest_ms"] == DIED + 3
     assert first["newest"] == "2023-11-14T22:13:20.003Z"
     assert [(group["type"], group["count"]) for group in rest] == [("hello", 1), ("other", 1)]
+
+
+def test_groups_of_some_are_told_as_such(graves: Cli) -> None:
+    """Where --limit leaves dead tasks out, the counts are not those of all."""
+    ran = graves("dead", "--group", "--limit", "2", "--json")
+    assert sum(json.loads(line)["count"] for line in ran.out.splitlines()) == 3
+    assert ran.err == "only the newest 2 of type hello are counted; --limit counts more\n"
+
+
+def test_what_dies_after_the_count_is_not_requeued_without_yes(
+    graves: Cli, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One dead task needs no --yes; another one that dies meanwhile stays dead."""
+    count = ending._counted
+
+    def count_then_die(*args: Any) -> tuple[int, bool]:
+        counted = count(*args)
+        server.zadd(f"{graves.namespace}:{{other}}:dead", {"late": DIED + 9})
+        server.hset(f"{graves.namespace}:{{other}}:task:late", "payload", "{}")
+        return counted
+
+    monkeypatch.setattr(ending, "_counted", count_then_die)
+    assert graves("requeue", "--dead", "--type", "other").ok().out == "1 requeued\n"
+    assert _states(graves, "other/o", "other/late") == ["scheduled", "dead"]
 
 
 def test_requeue_of_many_tells_how_many_first(graves: Cli) -> None:
