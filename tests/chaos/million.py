@@ -167,6 +167,7 @@ _COMMANDS: tuple[tuple[str, ...], ...] = (
     ("events",),
     ("events", "--id", "mail-77"),
     ("nodes",),
+    ("export", "--state", "running"),
     ("purge", "--type", "broken", "--state", "dead"),
     ("cancel", "mail/mail-123"),
     ("cancel", "sms-1234"),
