@@ -138,6 +138,14 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
         primary.kill()
 
 
+@pytest.fixture
+def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients give a silent server half a second, not two."""
+    file = tmp_path / "scheduld.toml"
+    file.write_text('[scheduld]\nredis_timeout = "500ms"\n[types.t]\nhandler = "log"\n')
+    monkeypatch.setenv("SCHEDULD_CONFIG", str(file))
+
+
 def test_a_replica_confirms(kind: str, pair: Pair) -> None:
     """When the add is answered the replica has the task."""
     task = add(kind, pair.primary.url, "n", durable="replica")
@@ -145,6 +153,7 @@ def test_a_replica_confirms(kind: str, pair: Pair) -> None:
         assert raw.zscore("n:{t}:due", task.id)
 
 
+@pytest.mark.usefixtures("short")
 def test_a_silent_replica_leaves_a_doubt(kind: str, pair: Pair) -> None:
     """An add that no replica confirms ends unknown, with id and token; it is stored, and a repeat
     ends well once the replica is back: neither before, nor with a second task."""
@@ -164,6 +173,7 @@ def test_a_silent_replica_leaves_a_doubt(kind: str, pair: Pair) -> None:
         assert raw.zcard("n:{t}:due") == 1
 
 
+@pytest.mark.usefixtures("short")
 def test_what_is_refused_needs_no_replica(kind: str, pair: Pair) -> None:
     """A task that is kept already is told as such, replica or not; so are those before a doubt."""
     add(kind, pair.primary.url, "n", durable="replica", spec={"id": "x"})
@@ -179,6 +189,7 @@ def test_what_is_refused_needs_no_replica(kind: str, pair: Pair) -> None:
     pair.replica.thaw()
 
 
+@pytest.mark.usefixtures("short")
 def test_a_client_waits_for_the_replica(pair: Pair) -> None:
     """Within its patience a client asks again by itself."""
     pair.replica.freeze()
