@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _DEFAULT_CONCURRENCY = {"inline": 100, "thread": 10}
 
 
-def _cores() -> int:
+def cores() -> int:
     """How many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -42,4 +42,4 @@ class Duty:
         """Most runs of the type at once in this replica."""
         if self.kind.concurrency:
             return self.kind.concurrency
-        return _DEFAULT_CONCURRENCY.get(self.isolation) or _cores()
+        return _DEFAULT_CONCURRENCY.get(self.isolation) or cores()

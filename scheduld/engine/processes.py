@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
-import signal
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from scheduld.clock import monotonic
-from scheduld.duration import format_ms
+from scheduld.engine import messages
+from scheduld.engine.duty import cores
 from scheduld.engine.isolation import Execution, Stop, task_ref
 from scheduld.engine.workers import Death, WorkerProcess
 from scheduld.notes import LINE_LIMIT, PROGRESS_LIMIT
 from scheduld.policies.endings import Ending, Failed, GivenBack, error_of
 from scheduld.worker import ends
-from scheduld.worker.channel import EXIT_CUT_OFF
-from scheduld.worker.frames import BadFrame, framed, pack
-from scheduld.worker.options import plain
+from scheduld.worker.frames import BadFrame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +36,8 @@ IDLE_S = 300.0
 """A worker that has had nothing to do for so long is ended."""
 START_S = 60.0
 """A worker must have imported its handler within this time."""
+MOST_STARTING = max(2, cores())
+"""So many workers of a type are started at the same time."""
 _AGAIN_MS = 1_000
 _RETIRE_S = 2.0
 _CLOSE_S = 0.5
@@ -88,42 +86,31 @@ class Processes:
         self._ended = ended
         self._began = began
         self._notes = notes
-        self._hello = _hello(duty)
+        self._hello = messages.hello(duty)
         self._workers: dict[WorkerProcess, _Worker] = {}
         self._at: dict[Execution, _Worker] = {}
+        self._waiting: dict[Execution, None] = {}
         self._idle: list[_Worker] = []
+        self._is_planned = False
         self._sweeper: asyncio.TimerHandle | None = None
         self._loggers: set[str] = set()
 
     def begin(self, execution: Execution) -> None:
-        """Begin in an idle worker, or a new one; raises OSError if none can be started."""
-        call = _call(execution)
-        while self._idle:
-            worker = self._idle.pop()
-            worker.process.output.forget()
-            try:
-                worker.process.send(call)
-                break
-            except OSError:
-                # It has died while it was idle: no run is to blame.
-                worker.process.kill()
-        else:
-            worker = self._start(call)
-        worker.execution = execution
-        self._at[execution] = worker
-        worker.was_idle = worker.is_ready
-        if worker.is_ready:
-            execution.has_begun = True
-        else:
-            # Its time counts from when the handler is imported.
+        """Begin in an idle worker, or in the first one that is free or was started."""
+        if self._waiting or not self._call_idle(execution):
+            # Its time counts from when it is called.
             execution.deadline = math.inf
+            self._waiting[execution] = None
+            self._plan()
 
     def interrupt(self, execution: Execution) -> None:
         """SIGTERM, and SIGKILL after a grace; at once if the handler was not called yet."""
         worker = self._at.get(execution)
         if worker is None:
-            return
-        if not execution.has_begun:
+            if execution in self._waiting:
+                del self._waiting[execution]
+                asyncio.get_running_loop().call_soon(self._ended, execution, GivenBack())
+        elif not execution.has_begun:
             worker.process.kill()
         else:
             stopping = execution.stopped is Stop.STOPPING
@@ -131,6 +118,7 @@ class Processes:
 
     def close(self) -> None:
         """End all workers, and wait for that: those that are idle by themselves, if they do."""
+        self._waiting.clear()
         if self._sweeper is not None:
             self._sweeper.cancel()
         processes = list(self._workers)
@@ -145,14 +133,64 @@ class Processes:
 
     # --- workers
 
-    def _start(self, call: bytes) -> _Worker:
+    def _call_idle(self, execution: Execution) -> bool:
+        call = messages.call(execution)
+        while self._idle:
+            worker = self._idle.pop()
+            worker.process.output.forget()
+            try:
+                worker.process.send(call)
+            except OSError:
+                # It has died while it was idle: no run is to blame.
+                worker.process.kill()
+                continue
+            worker.execution = execution
+            worker.was_idle = execution.has_begun = True
+            self._at[execution] = worker
+            return True
+        return False
+
+    def _plan(self) -> None:
+        if self._waiting and not self._is_planned:
+            self._is_planned = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Call idle workers for runs that wait, and start one more if that is not enough.
+
+        One a turn of the loop, as a start blocks it for some ms; and few at once, or they would
+        share the processors until none was ready in time, nor anything else of the daemon.
+        """
+        self._is_planned = False
+        while self._waiting and self._call_idle(next(iter(self._waiting))):
+            self._began(self._next_waiting())
+        starting = sum(not worker.is_ready for worker in self._workers.values())
+        if self._waiting and starting < MOST_STARTING:
+            self._start_for(self._next_waiting())
+            self._plan()
+
+    def _next_waiting(self) -> Execution:
+        execution = next(iter(self._waiting))
+        del self._waiting[execution]
+        return execution
+
+    def _start_for(self, execution: Execution) -> None:
+        try:
+            self._at[execution] = self._start(execution)
+        except Exception as error:  # noqa: BLE001 - such as too many processes; never a lost run
+            task = task_ref(execution.claim)
+            log.error("a worker process could not be started", task=task, error=repr(error))
+            self._ended(execution, GivenBack(_AGAIN_MS))
+
+    def _start(self, execution: Execution) -> _Worker:
         process = WorkerProcess(self._duty.name, on_message=self._told, on_end=self._died)
         worker = _Worker(process)
+        worker.execution = execution
         self._workers[process] = worker
         worker.timer = asyncio.get_running_loop().call_later(START_S, self._start_late, worker)
         with suppress(OSError):  # dead at once: its end will tell
             process.send(self._hello)
-            process.send(call)
+            process.send(messages.call(execution))
         return worker
 
     def _start_late(self, worker: _Worker) -> None:
@@ -164,11 +202,12 @@ class Processes:
         worker.runs += 1
         if worker.runs >= self._duty.kind.recycle_after:
             worker.process.retire(_RETIRE_S)
-            return
-        worker.idle_since = monotonic()
-        self._idle.append(worker)
-        if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().call_later(IDLE_S / 2, self._sweep)
+        else:
+            worker.idle_since = monotonic()
+            self._idle.append(worker)
+            if self._sweeper is None:
+                self._sweeper = asyncio.get_running_loop().call_later(IDLE_S / 2, self._sweep)
+        self._plan()
 
     def _sweep(self) -> None:
         self._sweeper = None
@@ -205,6 +244,7 @@ class Processes:
         if execution is not None and execution.stopped is None:
             execution.has_begun = True
             self._began(execution)
+        self._plan()
 
     def _told_end(self, worker: _Worker, message: dict[str, Any]) -> None:
         execution = worker.execution
@@ -257,26 +297,21 @@ class Processes:
         with suppress(ValueError):
             self._idle.remove(worker)
         execution = worker.execution
-        if execution is None:
-            return
-        if worker.was_idle and process.is_unread and execution.stopped is None:
-            self._begin_again(execution)
-        else:
-            self._over(worker, execution, worker.ending or self._meaning(execution, death))
-
-    def _begin_again(self, execution: Execution) -> None:
-        """Its worker was dying when it was called, and has not heard of it: no run is to blame."""
-        execution.has_begun = False
-        try:
-            self.begin(execution)
-        except OSError:
-            self._at.pop(execution, None)
-            self._ended(execution, GivenBack(_AGAIN_MS))
+        if execution is not None:
+            if worker.was_idle and process.is_unread and execution.stopped is None:
+                # It was dying when it was called, and has not heard of it: no run is to blame.
+                del self._at[execution]
+                execution.has_begun = False
+                self.begin(execution)
+            else:
+                self._over(worker, execution, worker.ending or self._meaning(execution, death))
+        self._plan()
 
     def _meaning(self, execution: Execution, death: Death) -> Ending:
         if execution.stopped is not None:
             return GivenBack()
-        return Failed(_error(death, self._duty.kind.max_cpu_ms, has_begun=execution.has_begun))
+        max_cpu_ms = self._duty.kind.max_cpu_ms
+        return Failed(messages.death_error(death, max_cpu_ms, has_begun=execution.has_begun))
 
     def _over(self, worker: _Worker, execution: Execution, ending: Ending) -> None:
         self._at.pop(execution, None)
@@ -285,52 +320,3 @@ class Processes:
             task = task_ref(execution.claim)
             log.debug("output of a run", task=task, output=execution.output)
         self._ended(execution, ending)
-
-
-def _hello(duty: Duty) -> bytes:
-    kind = duty.kind
-    return pack(
-        {
-            "path": sys.path,
-            "level": logging.getLogger().getEffectiveLevel(),
-            "type": kind.name,
-            "handler": kind.handler,
-            "options": plain(kind.options),
-            "limits": {
-                "max_memory": kind.max_memory,
-                "max_cpu_ms": kind.max_cpu_ms,
-                "max_files": kind.max_files,
-            },
-        }
-    )
-
-
-def _call(execution: Execution) -> bytes:
-    claim = execution.claim
-    # The payload as it is stored: it was read, and found to be JSON.
-    call = b'{"call":"handler","payload":' + (claim.payload or b"{}")
-    if execution.run is not None:
-        told = {
-            "id": claim.id,
-            "attempt": claim.attempt,
-            "fence": claim.fence,
-            "due_ms": claim.due_ms,
-        }
-        call += b',"run":' + json.dumps(told).encode()
-    return framed(call + b"}")
-
-
-def _error(death: Death, max_cpu_ms: int | None, *, has_begun: bool) -> dict[str, Any]:
-    if death.signal == signal.SIGXCPU and max_cpu_ms is not None and not death.why:
-        limit = format_ms(max_cpu_ms)
-        return error_of("cpu_limit", f"the run took more than {limit} of processor time (max_cpu)")
-    words = f"the worker process {death.words}"
-    if death.why or death.code == EXIT_CUT_OFF:
-        kind = "worker"
-    elif death.signal is not None:
-        kind = "killed"
-        if death.signal == signal.SIGKILL:
-            words += ": by the kernel for want of memory, or by somebody"
-    else:
-        kind = "worker" if death.code is None else "exit"
-    return error_of(kind, words if has_begun else f"{words}, before it could call the handler")

@@ -94,6 +94,21 @@ async def test_a_cancel_before_the_handler_began_runs_nothing(site: Site, tmp_pa
     assert not is_alive(pid_in(path))
 
 
+async def test_a_cancel_of_a_run_without_a_worker_runs_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So is one that waits until other workers have started."""
+    monkeypatch.setattr(processes, "MOST_STARTING", 0)
+    member = await site.start(process_duty("a", "echo", concurrency=2), grace_s=0.05)
+    ids = [await site.add("a") for _ in range(2)]
+    await until(lambda: member.poller("a").runner.running == 2, "waiting")
+    await site.client.cancel("a", ids[0])
+    await site.ended("a", ids[0], State.CANCELLED)
+    await member.stop()
+    task = await site.task("a", ids[1])
+    assert (task.state, task.releases) == (State.SCHEDULED, 1)
+
+
 async def test_a_lost_lease_kills_the_run(site: Site, tmp_path: Path) -> None:
     """When another replica has the task, its old process is ended."""
     path = tmp_path / "pid"

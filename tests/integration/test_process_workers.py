@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scheduld.engine import processes
-from scheduld.engine.duty import _cores
+from scheduld.engine import processes, workers
+from scheduld.engine.duty import cores
 from scheduld.model import State
 from tests.support.processes import is_alive, process_duty
 from tests.support.replicas import Site, until
@@ -47,9 +47,44 @@ async def test_workers_start_when_needed_and_are_kept(site: Site) -> None:
     assert len(workers) == len(pids)
 
 
+async def test_workers_start_a_few_at_a_time(site: Site) -> None:
+    """Many runs at once do not start as many processes at once; those that are free help."""
+    member = await site.start(process_duty("a", "takes", concurrency=12))
+    started = member.poller("a").runner._isolation._workers  # type: ignore[attr-defined]
+    ids = [await site.add("a", {"cpu_s": 0.01}) for _ in range(24)]
+    starting = []
+
+    async def all_done() -> bool:
+        starting.append(sum(not worker.is_ready for worker in started.values()))
+        return sum([(await site.task("a", one)).state is State.DONE for one in ids]) == len(ids)
+
+    await until(all_done, "all done")
+    assert 1 <= max(starting) <= processes.MOST_STARTING
+    assert len(started) <= 12
+
+
+async def test_a_worker_that_cannot_be_started_fails_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a process to be had a task is given back, and runs when there is one."""
+    start = workers.WorkerProcess._start
+    refused: list[str] = []
+
+    def once_refused(self: workers.WorkerProcess, name: str) -> None:
+        if not refused:
+            refused.append(name)
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        start(self, name)
+
+    monkeypatch.setattr(workers.WorkerProcess, "_start", once_refused)
+    await site.start(process_duty("a", "takes", retry=ONE_ATTEMPT))
+    task = await site.ended("a", await site.add("a", {}))
+    assert (task.failed, task.releases, refused) == (0, 1, ["a"])
+
+
 def test_by_default_a_worker_a_core() -> None:
     """The default concurrency of processes is the number of cores."""
-    assert process_duty("a", "echo").concurrency == _cores() > 0
+    assert process_duty("a", "echo").concurrency == cores() > 0
 
 
 async def test_a_worker_is_replaced_after_its_number_of_runs(site: Site) -> None:
