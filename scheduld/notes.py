@@ -16,6 +16,8 @@ LOG_LINES = 200
 """Most lines kept with a task: the last ones ..."""
 LOG_BYTES = 16 * 1024
 """... within so many bytes."""
+_SURE = (LOG_BYTES - 100) // 12
+"""So many characters fit into that whatever they are: of some JSON makes 12 bytes."""
 
 
 def progress_text(value: Any) -> str:
@@ -39,8 +41,14 @@ def log_text(text: Any) -> str:
 
 
 def line(at_ms: int, text: str) -> str:
-    """Write one line as it is stored: a JSON object in ASCII, so without any line break."""
-    return json.dumps({"at_ms": at_ms, "text": text})
+    """Write one line as it is stored: a JSON object in ASCII, so without any line break.
+
+    A text of many characters that JSON writes longer is cut until it fits.
+    """
+    stored = json.dumps({"at_ms": at_ms, "text": text})
+    if len(stored) >= LOG_BYTES:
+        stored = json.dumps({"at_ms": at_ms, "text": f"{text[:_SURE]}..."})
+    return stored
 
 
 def lines(stored: str) -> list[dict[str, Any]]:

@@ -99,6 +99,20 @@ async def test_what_cannot_be_stored_is_an_error_in_the_handler(site: Site, plac
     assert (task.progress, task.log) == (None, None)
 
 
+@pytest.mark.parametrize("text", ["\U0001f600" * 2_000, "\x00" * 2_000, "e" * 2_000])
+async def test_the_longest_line_is_kept(site: Site, text: str) -> None:
+    """A line of characters that JSON writes with 12 bytes is cut, not lost."""
+
+    def told(payload: Payload, run: Run) -> None:
+        run.log(text)
+
+    await site.start(duty("a", told, isolation="thread"))
+    task = await site.ended("a", await site.add("a"))
+    (kept,) = texts(task)
+    assert len(kept) > 1_000
+    assert text.startswith(kept.removesuffix("..."))
+
+
 @pytest.mark.parametrize("place", ["inline", "process"])
 async def test_a_run_may_tell_as_often_as_it_likes(site: Site, place: str) -> None:
     """20,000 notes are a few calls to Redis, the newest and the last 200 lines."""
