@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import asyncio
 
 GROWTH = 256 * 1024 * 1024
-"""A worker that has so many bytes more than after its first run is replaced by a new one."""
+"""A worker that has so many bytes more than after its first run is replaced by a new one; so is
+one that has less than half of the room left that `max_memory` gave it then."""
 
 
 def serve(fd: int) -> int:
@@ -76,20 +77,23 @@ class _Server:
         self._task: asyncio.Task[Any] | None = None
         self._is_asked_to_stop = False
         self._most = 0
+        self._least_room = 0
+        self._limits_before = limits.current()
         self._is_spent = False
 
     def serve(self) -> None:
         """Answer calls until the daemon closes the socket."""
-        signal.signal(signal.SIGTERM, self._on_term)
-        while (message := self._channel.receive()) is not None:
-            # Again for each run: the last one may have set its own.
+        while True:
+            # Idle it ends at once, whoever asks: no run is to hear of that.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if self._is_asked_to_stop or (message := self._channel.receive()) is None:
+                return
             signal.signal(signal.SIGTERM, self._on_term)
             answer = self._answer(message)
             self._flush()
             self._notes.run = None
             self._notes.flush()
-            is_spent = self._is_spent or self._has_grown()
-            self._channel.send(ends.message(answer, is_spent=is_spent))
+            self._channel.send(ends.message(answer, is_spent=self._is_used_up()))
 
     def _answer(self, message: dict[str, Any]) -> bytes:
         """Carry a call out; nothing of it stays: not the result, nor what an error leads to."""
@@ -158,8 +162,8 @@ class _Server:
             self._task = None
 
     def _on_term(self, *_: object) -> None:
-        # It is sent during a run, or just before its handler is called; the daemon ends the
-        # worker soon after.
+        # The daemon ends the worker soon after. If somebody else has sent it, such as the
+        # handler to its own group, no later run must find itself cancelled.
         self._is_asked_to_stop = True
         if self._notes.run is not None:
             self._notes.run.cancel()
@@ -179,7 +183,15 @@ class _Server:
             with suppress(Exception):  # closed, or replaced by anything
                 stream.flush()
 
-    def _has_grown(self) -> bool:
+    def _is_used_up(self) -> bool:
+        """Whether the next run is better off in a new worker."""
         if not self._most:
             self._most = limits.resident() + GROWTH
-        return limits.peak() > self._most and limits.resident() > self._most
+            self._least_room = limits.room(self._limits) // 2
+        return (
+            self._is_spent
+            or self._is_asked_to_stop
+            or self._limits_before != limits.current()
+            or limits.room(self._limits) < self._least_room
+            or (limits.peak() > self._most and limits.resident() > self._most)
+        )

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _STATM = "/proc/self/statm"
+_CHANGEABLE = tuple(
+    getattr(resource, f"RLIMIT_{name}")
+    for name in ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
+)
 
 
 class Limits(TypedDict):
@@ -48,7 +52,14 @@ def limited(limits: Limits) -> Iterator[None]:
         yield
     finally:
         for kind, pair in before.items():
-            resource.setrlimit(kind, pair)
+            # The handler may have lowered the hard one for ever: that is not how the run ended.
+            with suppress(OSError, ValueError):
+                resource.setrlimit(kind, pair)
+
+
+def current() -> list[tuple[int, int]]:
+    """The limits that a handler might change for the runs after it, soft and hard."""
+    return [resource.getrlimit(kind) for kind in _CHANGEABLE]
 
 
 def _wanted(limits: Limits) -> dict[int, int]:
@@ -71,6 +82,12 @@ def _check_room(memory: int) -> None:
             f"the worker has {used >> 20} MB of address space before the run begins: "
             f"max_memory of {memory >> 20} MB is too little"
         )
+
+
+def room(limits: Limits) -> int:
+    """Bytes of address space that a run may still take; 0 without a limit."""
+    memory = limits["max_memory"]
+    return 0 if memory is None else memory - address_space()
 
 
 def address_space() -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -103,6 +105,40 @@ async def test_a_worker_that_has_grown_is_replaced(
     sizes = [MB, MB, 300 * MB, MB]
     pids = await results(site, [{"bytes": size} for size in sizes])
     assert pids[0] == pids[1] == pids[2] != pids[3]
+
+
+async def test_a_worker_that_has_grown_does_not_fail_later_runs(site: Site) -> None:
+    """What earlier runs have left must not take the memory of a run that would fit."""
+    await site.start(
+        process_duty("a", "grows", max_memory=300 * MB, concurrency=1, retry=ONE_ATTEMPT)
+    )
+    pids = await results(site, [{"bytes": 60 * MB}] * 6)
+    assert 1 < len(set(pids)) < 6
+
+
+async def test_a_limit_that_a_run_has_lowered_is_its_own(site: Site) -> None:
+    """Even one that cannot be raised again: the run has succeeded, the next has another worker."""
+    await site.start(process_duty("a", "lowers", max_files=100, concurrency=1, retry=ONE_ATTEMPT))
+    first, second = await results(site, [{}, {}])
+    assert first["files"] == second["files"] == 100
+    assert first["pid"] != second["pid"]
+
+
+@pytest.mark.parametrize("idle", [False, True])
+async def test_a_stray_signal_cancels_no_later_run(site: Site, idle: bool) -> None:
+    """SIGTERM of somebody else concerns the run it meets, if any; the worker is replaced."""
+    await site.start(
+        process_duty(
+            "a", "ends_its_children", concurrency=1, retry=ONE_ATTEMPT, run_timeout_ms=9_000
+        )
+    )
+    (first,) = await results(site, [{"signal": not idle}])
+    assert first["cancelled"] is not idle
+    if idle:
+        os.kill(first["pid"], signal.SIGTERM)
+    (second,) = await results(site, [{}])
+    assert not second["cancelled"]
+    assert second["pid"] != first["pid"]
 
 
 async def test_an_idle_worker_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import ctypes
 import logging
 import os
+import resource
 import signal
 import stat
 import struct
@@ -287,6 +288,22 @@ def takes(payload: Payload) -> int:
     while time.process_time() < until:
         pass
     return os.getpid()
+
+
+def lowers(payload: Payload) -> dict[str, int]:
+    """Lower a limit of this process for ever; tell what it was, and the pid."""
+    before, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (30, 30))
+    return {"pid": os.getpid(), "files": before}
+
+
+def ends_its_children(payload: Payload, run: Run) -> dict[str, Any]:
+    """Send SIGTERM to all of its group, itself included, if told to; as if to end children."""
+    if payload.get("signal"):
+        os.killpg(os.getpgrp(), signal.SIGTERM)
+        while not run.cancelled:
+            time.sleep(0.001)
+    return {"pid": os.getpid(), "cancelled": run.cancelled}
 
 
 def grows(payload: Payload) -> int:
