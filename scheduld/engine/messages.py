@@ -40,10 +40,13 @@ def hello(duty: Duty) -> bytes:
 
 
 def call(execution: Execution) -> bytes:
-    """Write the call of a handler."""
+    """Write the call of a handler; its end has the same number."""
     claim = execution.claim
     # The payload as it is stored: it was read, and found to be JSON.
-    message = b'{"call":"handler","payload":' + (claim.payload or b"{}")
+    message = b'{"call":"handler","number":%d,"payload":%b' % (
+        claim.fence,
+        claim.payload or b"{}",
+    )
     if execution.run is not None:
         told = {
             "id": claim.id,

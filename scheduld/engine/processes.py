@@ -42,6 +42,8 @@ _AGAIN_MS = 1_000
 _RETIRE_S = 2.0
 _CLOSE_S = 0.5
 _MOST_LOGGERS = 200
+_MOST_A_SECOND = 3_000
+"""What runs and libraries tell is held down in the worker, to much less."""
 
 
 class _Worker:
@@ -55,6 +57,8 @@ class _Worker:
         "process",
         "runs",
         "timer",
+        "told",
+        "told_since",
         "was_idle",
     )
 
@@ -67,6 +71,16 @@ class _Worker:
         self.runs = 0
         self.idle_since = 0.0
         self.timer: asyncio.TimerHandle | None = None
+        self.told = 0
+        self.told_since = 0.0
+
+    def tells_too_much(self) -> bool:
+        """Count a message that is no end."""
+        now = monotonic()
+        if now - self.told_since > 1:
+            self.told, self.told_since = 0, now
+        self.told += 1
+        return self.told > _MOST_A_SECOND
 
 
 class Processes:
@@ -224,6 +238,8 @@ class Processes:
         worker = self._workers[process]
         if "end" in message:
             self._told_end(worker, message)
+        elif worker.tells_too_much():
+            raise BadFrame(f"more than {_MOST_A_SECOND} messages in a second")
         elif "notes" in message:
             self._told_notes(worker.execution, message["notes"])
         elif "ready" in message:
@@ -237,6 +253,8 @@ class Processes:
             raise BadFrame("a message of an unknown kind")
 
     def _told_ready(self, worker: _Worker) -> None:
+        if worker.is_ready:
+            raise BadFrame("twice that it is ready")
         worker.is_ready = True
         if worker.timer is not None:
             worker.timer.cancel()
@@ -250,6 +268,8 @@ class Processes:
         execution = worker.execution
         if execution is None or worker.ending is not None:
             raise BadFrame("an end of no run")
+        if message["end"] != execution.claim.fence:
+            raise BadFrame("an end of another run")
         ending = ends.read(message)
         if execution.stopped is not None:
             # Its group was asked to end: only when that is gone the run is over.

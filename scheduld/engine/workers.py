@@ -225,6 +225,7 @@ class WorkerProcess:
         except BlockingIOError:
             return
         except OSError:
+            self.is_unread = True
             sent = len(self._unsent)  # the reader will hear of it
         del self._unsent[:sent]
         if not self._unsent:
@@ -270,11 +271,14 @@ class WorkerProcess:
             self.is_unread = True
         except OSError:
             pass
+        self.is_unread = self.is_unread or bool(self._unsent)
         self._forget_socket()
 
     def _death(self) -> Death:
         last = self._status.split(b"\n")[1:2]
         kind, _, number = last[0].partition(b" ") if last else (b"", b"", b"")
+        if self._why == _CUT_OFF and last and last[0] != b"signal %d" % signal.SIGKILL:
+            self._why = ""  # it was dying already, and its keeper told it late
         if kind == b"exit":
             return Death(code=int(number), why=self._why)
         if kind == b"signal":

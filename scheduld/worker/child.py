@@ -93,7 +93,8 @@ class _Server:
             self._flush()
             self._notes.run = None
             self._notes.flush()
-            self._channel.send(ends.message(answer, is_spent=self._is_used_up()))
+            is_spent = self._is_used_up()
+            self._channel.send(ends.message(message["number"], answer, is_spent=is_spent))
 
     def _answer(self, message: dict[str, Any]) -> bytes:
         """Carry a call out; nothing of it stays: not the result, nor what an error leads to."""

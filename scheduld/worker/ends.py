@@ -38,9 +38,9 @@ def write(ending: Ending) -> bytes:
     return _members(ending).encode()
 
 
-def message(members: bytes, *, is_spent: bool) -> bytes:
-    """Make a message of what was written; `is_spent`: the worker is to be replaced."""
-    return b'{"end":1,"spent":%b,%b}' % (b"true" if is_spent else b"false", members)
+def message(number: int, members: bytes, *, is_spent: bool) -> bytes:
+    """Make a message of what was written about a call; `is_spent`: the worker is to be replaced."""
+    return b'{"end":%d,"spent":%b,%b}' % (number, b"true" if is_spent else b"false", members)
 
 
 def read(message: dict[str, Any]) -> Ending:

@@ -62,6 +62,7 @@ async def test_a_death_is_a_failed_attempt_that_says_how(
     "message",
     [
         {"what": 1},
+        {"ready": 1},
         {"end": 1, "outcome": "explode", "text": ""},
         {"end": 1, "value": "one end", "more": [1, 2]},
         {"notes": 7},
@@ -72,21 +73,47 @@ async def test_a_death_is_a_failed_attempt_that_says_how(
     ids=str,
 )
 async def test_a_forged_message_ends_its_run_only(site: Site, message: object) -> None:
-    """What a handler writes to the worker's socket cannot disturb the daemon.
-
-    At worst its own run ends early with what it forged, and never twice.
-    """
+    """What a handler writes to the worker's socket is its own failure, and nobody else's."""
     member = await site.start(process_duty("a", "forges", retry=ONE_ATTEMPT, concurrency=1))
     task_id = await site.add("a", {"message": json.dumps(message)})
-    is_end = "value" in json.dumps(message)
-    task = await site.ended("a", task_id, State.DONE if is_end else State.DEAD)
-    if is_end:
-        assert task.result == "one end"
-    else:
-        assert task.error is not None
-        assert "the worker process sent " in task.error["message"]
-    await site.ended("a", await site.add("a"))
+    task = await site.ended("a", task_id, State.DEAD)
+    assert task.error is not None
+    assert "the worker process sent " in task.error["message"]
+    other = await site.ended("a", await site.add("a"))
+    assert other.result == "honest"
     assert member.poller("a").busy == 0
+
+
+async def test_a_flood_of_messages_ends_its_run_only(site: Site) -> None:
+    """A handler that fills the worker's socket with records cannot keep the daemon busy."""
+    await site.start(process_duty("a", "forges", retry=ONE_ATTEMPT, concurrency=1))
+    message = json.dumps({"record": ["name", 10, "text"]})
+    task_id = await site.add("a", {"message": message, "times": 20_000})
+    task = await site.ended("a", task_id, State.DEAD)
+    assert task.error is not None
+    assert "sent more than 3000 messages in a second" in task.error["message"]
+
+
+async def test_a_death_that_is_told_late_is_told_as_it_was(site: Site) -> None:
+    """A keeper that gets no time for a while does not make an exit a lost socket."""
+    await site.start(process_duty("a", "dies", retry=ONE_ATTEMPT, concurrency=1))
+    task_id = await site.add("a", {"how": "slow keeper"})
+    task = await site.ended("a", task_id, State.DEAD)
+    assert task.error is not None
+    assert "ended with exit code 7" in task.error["message"]
+
+
+async def test_a_worker_that_dies_while_it_reads_costs_no_run(site: Site) -> None:
+    """Nor does one that was idle, and dies in the middle of a long message to it."""
+    await site.start(process_duty("a", "whoami", concurrency=1, retry=ONE_ATTEMPT))
+    first = await site.ended("a", await site.add("a"))
+    os.kill(first.result["pid"], signal.SIGSTOP)
+    task_id = await site.add("a", {"long": "x" * 250_000})
+    await until(lambda: site.members[0].poller("a").runner.running, "called")
+    os.kill(first.result["pid"], signal.SIGKILL)
+    second = await site.ended("a", task_id)
+    assert second.failed == 0
+    assert second.result["pid"] != first.result["pid"]
 
 
 async def test_neighbours_of_a_death_are_untouched(site: Site) -> None:

@@ -147,6 +147,13 @@ def _kill_keeper() -> None:
     time.sleep(100)
 
 
+def _exit_before_a_stopped_keeper() -> None:
+    keeper = os.getppid()
+    subprocess.Popen(["sh", "-c", f"sleep 0.8; kill -CONT {keeper}"], start_new_session=True)
+    os.kill(keeper, signal.SIGSTOP)
+    os._exit(7)
+
+
 _DEATHS: dict[str, Callable[[], Any]] = {
     "os._exit": lambda: os._exit(7),
     "exit 0": lambda: os._exit(0),
@@ -156,6 +163,7 @@ _DEATHS: dict[str, Callable[[], Any]] = {
     "closing all": _close_all,
     "garbage": _write_garbage,
     "keeper": _kill_keeper,
+    "slow keeper": _exit_before_a_stopped_keeper,
 }
 
 
@@ -164,10 +172,12 @@ def forges(payload: Payload, run: Run) -> str:
     if "message" not in payload:
         return "honest"
     body = payload["message"].encode()
+    frame = struct.pack(">I", len(body)) + body
     for fd in range(3, 1_000):
         try:
             if stat.S_ISSOCK(os.fstat(fd).st_mode):
-                os.write(fd, struct.pack(">I", len(body)) + body)
+                for _ in range(payload.get("times", 1)):
+                    os.write(fd, frame)
         except OSError:
             continue
     time.sleep(0.2)

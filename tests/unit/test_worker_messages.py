@@ -55,7 +55,7 @@ def test_any_bytes_are_messages_or_refused(data: bytes) -> None:
 
 def there_and_back(ending: Ending) -> Ending:
     """Write an ending, and read it."""
-    return ends.read(json.loads(ends.message(ends.write(ending), is_spent=False)))
+    return ends.read(json.loads(ends.message(1, ends.write(ending), is_spent=False)))
 
 
 @given(JSON)
