@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from scheduld.engine import turns
 from scheduld.engine.turns import FEW, FIRST, TURN_S, Turns, share
 from scheduld.model import Claim
 from scheduld.store.calls import MAX_CLAIMED
@@ -40,12 +40,14 @@ def test_share(most: int, count: int, seconds: float, expected: int) -> None:
 
 
 class Watched:
-    """Starts that block for a while each, and what came between them."""
+    """Starts whose first steps take so long each, by a clock that nothing else moves."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = seconds
+        self.now = 0.0
         self.begun: list[str] = []
         self.turns: list[int] = []
+        monkeypatch.setattr(turns, "monotonic", lambda: self.now)
         self.turns_begun = Turns(self._start)
 
     def _start(self, some: Sequence[Claim]) -> None:
@@ -54,7 +56,7 @@ class Watched:
             asyncio.get_running_loop().call_soon(self._first_step, claim)
 
     def _first_step(self, claim: Claim) -> None:
-        time.sleep(self.seconds)
+        self.now += self.seconds
         self.begun.append(claim.id)
 
 
@@ -62,9 +64,9 @@ async def _all_begun(watched: Watched, count: int) -> None:
     await until(lambda: len(watched.begun) >= count, "all have begun")
 
 
-async def test_runs_that_block_begin_a_few_a_turn() -> None:
-    """A hundred that block for TURN_S each begin one by one after the first turn, in order."""
-    watched = Watched(TURN_S)
+async def test_runs_that_block_begin_a_few_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred that block for longer than a turn each begin one by one after the first turn, in order."""
+    watched = Watched(TURN_S * 1.5, monkeypatch)
     watched.turns_begun.begin(claims(100))
     assert watched.turns == [FIRST]
     await _all_begun(watched, 100)
@@ -72,18 +74,18 @@ async def test_runs_that_block_begin_a_few_a_turn() -> None:
     assert set(watched.turns[1:]) == {1}
 
 
-async def test_claims_wait_behind_those_that_wait() -> None:
+async def test_claims_wait_behind_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is claimed while others wait for their turn begins behind them, not beside them."""
-    watched = Watched(TURN_S)
+    watched = Watched(TURN_S * 1.5, monkeypatch)
     watched.turns_begun.begin(claims(20))
     watched.turns_begun.begin(claims(3))
     await _all_begun(watched, 23)
     assert watched.begun == [str(n) for n in (*range(20), *range(3))]
 
 
-async def test_runs_that_do_not_block_begin_all_at_once() -> None:
+async def test_runs_that_do_not_block_begin_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a few turns that took no time all of a claim begin in one, small ones untimed."""
-    watched = Watched(0)
+    watched = Watched(0, monkeypatch)
     for _ in range(20):
         before = len(watched.begun)
         watched.turns_begun.begin(claims(FEW))
