@@ -32,6 +32,20 @@ _CLOSE_S = 2.0
 _DEATH_S = 10.0
 """A keeper that has not ended so long after it was told to is ended itself."""
 
+_ours: set[socket.socket] = set()
+"""The daemon's ends of all sockets to workers and keepers."""
+
+
+def _let_go_in_fork() -> None:
+    # A keeper takes the end of its socket for that of the daemon: no copy of the daemon, made by
+    # a handler that forks or a pool of multiprocessing, may hold it.
+    for end in list(_ours):
+        end.close()
+    _ours.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_in_fork)
+
 
 @dataclass(frozen=True, slots=True)
 class Death:
@@ -115,6 +129,7 @@ class WorkerProcess:
             os.close(writing)
         for end in (self._socket, self._control):
             end.setblocking(False)
+            _ours.add(end)
         self.output = Output(reading)
 
     @property
@@ -235,7 +250,11 @@ class WorkerProcess:
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
-            self._socket.close()
+            self._close(self._socket)
+
+    def _close(self, end: socket.socket) -> None:
+        _ours.discard(end)
+        end.close()
 
     # --- the end
 
@@ -256,7 +275,7 @@ class WorkerProcess:
         for timer in self._timers:
             timer.cancel()
         self._loop.remove_reader(self._control)
-        self._control.close()
+        self._close(self._control)
         self._read_rest()
         # It has closed its last descriptors, and ends within microseconds.
         self._process.wait()

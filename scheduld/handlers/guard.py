@@ -68,7 +68,6 @@ class Guard:
         self._token = ""
         self._pipe = -1
         self._pid = 0
-        self._owner = 0
         self._is_absent = False
 
     def expect(self) -> Expected:
@@ -89,13 +88,19 @@ class Guard:
         self._runs.pop(run.number, None)
         self._tell(f"- {run.number}\n")
 
+    def let_go(self) -> None:
+        """Forget all, in a copy of the process: its parent's runs are not its own.
+
+        While it held the pipe, the end of its parent would not be seen.
+        """
+        if self._pipe >= 0:
+            os.close(self._pipe)
+        self._runs.clear()
+        self._pipe, self._token = -1, ""
+
     def _renew(self) -> None:
-        if self._owner != os.getpid():
-            # The first time; or in a fork, whose runs are not those of its parent.
-            if self._pipe >= 0:
-                os.close(self._pipe)
-            self._runs.clear()
-            self._pipe, self._owner, self._token = -1, os.getpid(), os.urandom(8).hex()
+        if not self._token:
+            self._token = os.urandom(8).hex()
         if self._pipe < 0 and not self._is_absent:
             self._start()
 
@@ -146,3 +151,4 @@ class Guard:
 
 guard = Guard()
 """That of this process."""
+os.register_at_fork(after_in_child=guard.let_go)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,8 +15,6 @@ from tests.support.processes import is_alive, pid_in
 from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.servers import RunningServer
 
 HANDLERS = "tests.support.process_work:"
@@ -26,7 +25,9 @@ def site(valkey_server: RunningServer, tmp_path: Path) -> Site:
     """A config with types in processes."""
     settings = {"isolation": "process", "concurrency": 2, "retry": {"attempts": 1}}
     names = ("leaves", "hangs", "dies", "whoami", "tells")
-    types = {name: {"handler": HANDLERS + name, **settings} for name in names}
+    types: dict[str, Any] = {name: {"handler": HANDLERS + name, **settings} for name in names}
+    types["leaves-inline"] = {"handler": HANDLERS + "leaves", "isolation": "thread"}
+    types["sleeps"] = {"handler": "command", "options": {"argv": ["sleep", "100"]}}
     return Site(
         tmp_path,
         valkey_server.url,
@@ -63,6 +64,33 @@ def test_nothing_outlives_the_daemon(site: Site, tmp_path: Path, end: str, sessi
         else:
             assert daemon.term() == 0
         wait_until(lambda: not [pid for pid in family if is_alive(pid)], "all gone", 5.0)
+
+
+def test_a_copy_of_the_daemon_keeps_nothing_alive(site: Site, tmp_path: Path) -> None:
+    """A handler in the daemon may fork, as pools of multiprocessing do.
+
+    What it leaves when the daemon is killed does not keep workers or commands from ending.
+    """
+    copy, run = tmp_path / "copy", tmp_path / "run"
+    with DaemonProcess(site).started() as daemon:
+        site.add("hangs", pid_file=str(run), how="sleep")
+        site.add("sleeps")
+        wait_until(lambda: pid_in(run) and site.counts("sleeps")[1], "both run")
+        wait_until(lambda: _named(daemon.pid, "sleep"), "command runs")
+        site.add("leaves-inline", pid_file=str(copy))
+        wait_until(lambda: pid_in(copy), "forked")
+        family = _children(daemon.pid) - {pid_in(copy)}
+        daemon.kill()
+        try:
+            wait_until(lambda: not [pid for pid in family if is_alive(pid)], "all gone", 8.0)
+            assert is_alive(pid_in(copy))
+        finally:
+            os.kill(pid_in(copy), signal.SIGKILL)
+
+
+def _named(pid: int, program: str) -> bool:
+    """Whether a process has a descendant of such a name."""
+    return any(Path(f"/proc/{one}/comm").read_text() == f"{program}\n" for one in _children(pid))
 
 
 def test_a_daemon_lives_through_its_workers_deaths(site: Site) -> None:
