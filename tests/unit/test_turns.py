@@ -65,7 +65,7 @@ async def _all_begun(watched: Watched, count: int) -> None:
 
 
 async def test_runs_that_block_begin_a_few_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred that block for longer than a turn each begin one by one after the first turn, in order."""
+    """Those that block for longer than a turn each begin one by one after the first, in order."""
     watched = Watched(TURN_S * 1.5, monkeypatch)
     watched.turns_begun.begin(claims(100))
     assert watched.turns == [FIRST]
