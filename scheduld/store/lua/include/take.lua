@@ -115,7 +115,9 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, key
   local held, ended = scores_of(leased, heads), nil
   local plain, rows, ids, leases = taken.plain, taken.rows, {}, {}
   local bytes, room, is_over = taken.bytes, want - #taken.ids, false
-  local lease_end, is_head, score, at, nominal = int(now + lease), true, nil, nil, nil
+  local lease_end, score, at, nominal = int(now + lease), nil, nil, nil
+  -- A key with room may have put tasks that waited for it before those that were read.
+  local is_head = not keys
   for index, id in ipairs(heads) do
     if scores[index] ~= score then
       score = scores[index]
