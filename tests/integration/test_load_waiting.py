@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from scheduld.model import Rate
 from tests.integration.test_load_limits import add_many, limit, names
+from tests.support.store import NOW
 from tests.support.store import any_store as any_store
 
 if TYPE_CHECKING:
@@ -23,3 +27,60 @@ def test_room_that_grew_is_given_without_a_loss(store: Store) -> None:
     assert names(store.claim(9).claims) == ["a00001"]
     assert store.indexes("new") == ["leased"]
     assert [store.indexes(f"a0000{i}") for i in (1, 2, 3)] == [["leased"], ["due"], ["due"]]
+
+
+LEAVING = ["cancel", "purge", "replace", "edit", "expire"]
+
+
+def leave(store: Store, how: str, task_id: str) -> None:
+    """Let a task that waits for its key no longer wait."""
+    if how == "cancel":
+        store.cancel(task_id)
+    elif how == "purge":
+        assert store.purge("scheduled", limit=1).removed == 1
+    elif how == "replace":
+        store.add(task_id, store.time + 600_000, on_conflict="replace")
+    elif how == "edit":
+        store.edit(task_id, at_ms=store.time + 600_000)
+    else:
+        store.redis.hset(store.task_key(task_id), "expires", store.time - 1)
+        assert store.claim().next_due_ms == NOW, "the claim that meets it says to come again"
+
+
+@pytest.mark.parametrize("how", ["cancel", "replace", "edit"])
+def test_the_next_follows_though_many_before_it_have_left(store: Store, how: str) -> None:
+    """Those that left the line, however many, do not use up what an end lets go."""
+    limit(store, max_running_per_key=1)
+    add_many(store, 40, "a", "key=a")
+    (claim,) = store.claim().claims
+    assert store.claim().count == 0
+    for i in range(1, 39):
+        leave(store, how, f"a{i:05d}")
+    store.finish(claim)
+    assert names(store.claim().claims) == ["a00039"]
+
+
+@pytest.mark.parametrize("how", LEAVING)
+def test_who_was_let_go_and_leaves_gives_its_place_on(store: Store, how: str) -> None:
+    """The task whose turn it is ends before it starts: the turn is the next one's."""
+    limit(store, max_running_per_key=1)
+    add_many(store, 3, "a", "key=a")
+    (claim,) = store.claim().claims
+    assert store.claim().count == 0
+    store.finish(claim)
+    assert store.due("a00001") == NOW
+    leave(store, how, "a00001")
+    assert names(store.claim().claims) == ["a00002"]
+
+
+@pytest.mark.parametrize("how", ["cancel", "replace", "edit"])
+def test_who_waits_for_a_start_waits_for_none_that_left(store: Store, how: str) -> None:
+    """A newcomer gets the next start, not the one behind those of tasks that are gone."""
+    limit(store, rate_limit_per_key=Rate(1, 60_000))
+    add_many(store, 40, "a", "key=a")
+    assert store.claim().count == 1
+    for i in range(1, 40):
+        leave(store, how, f"a{i:05d}")
+    store.add("new", load="key=a")
+    assert store.claim().count == 0
+    assert store.due("new") == NOW + 60_000

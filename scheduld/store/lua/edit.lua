@@ -41,7 +41,8 @@ elseif state == 'scheduled' or state == 'early' then
       redis.call('HSET', task, 'payload', payload)
     end
     if at ~= '' or delay ~= '' then
-      redis.call('HDEL', task, 'due')
+      leave_line(id, unpack(redis.call('HMGET', task, 'key', 'moved')))
+      redis.call('HDEL', task, 'due', 'moved')
       set_due(id, at ~= '' and tonumber(at) or now + tonumber(delay))
     end
     note('edited', id)

@@ -81,6 +81,18 @@ local function leave_key(id, key)
   end
 end
 
+-- A task that was moved will not start as it stands: who waits for its key must not wait for it,
+-- nor, if it had been let go, for a place that it does not take.
+local function leave_line(id, key, moved)
+  if not (key and moved) then
+    return
+  end
+  local waits = redis.pcall('ZREM', root .. 'parked:' .. key, id) == 1
+  if redis.pcall('ZREM', root .. 'paced:' .. key, id) ~= 1 and not waits then
+    release(key, 1)
+  end
+end
+
 -- The task is over: others may be added for what it was unique in, unless that has a period.
 -- is_gone: cancelled or replaced, as if it had never been.
 local function leave_unique(id, digest, is_gone)
@@ -91,11 +103,12 @@ local function leave_unique(id, digest, is_gone)
 end
 
 local function leave(id, is_gone)
-  local task = redis.pcall('HMGET', prefix .. id, 'key', 'unique', 'priority')
+  local task = redis.pcall('HMGET', prefix .. id, 'key', 'unique', 'priority', 'moved')
   if task.err then
     return
   end
   leave_key(id, task[1])
+  leave_line(id, task[1], task[4])
   leave_unique(id, task[2], is_gone)
   if task[3] then
     redis.pcall('ZREM', root .. 'prio', id)
