@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scheduld.model import Verdict, VerdictKind
+from scheduld.model import Keep, Verdict, VerdictKind
 from scheduld.store.answers import Added, AddedTask, Settled, Started
 from scheduld.store.calls import NewTask
 from tests.support.store import LEASE, NOW, Store, verdict
@@ -329,3 +329,19 @@ def test_a_lost_unique_task_frees_nothing_while_it_runs_again(store: Store) -> N
     store.pass_ms(LEASE + 1)
     store.recover()
     assert again(store, "error").code is Added.EXISTS
+
+
+@pytest.mark.parametrize("token", ["x", "T1", "T2"])
+def test_a_pruned_one_is_still_the_one_of_its_period(store: Store, token: str) -> None:
+    """The period outlives the record: the same id is no way around it, nor is a repeat."""
+    load = ONE + "\nunique_for=60000"
+    store.add("x", load=load, token="x" if token == "x" else "T1")
+    store.finish(store.take("x"))
+    store.pass_ms(1_000)
+    assert store.prune(Keep(0, 500)) == 1
+    told = store.add("x", load=load, token=token, on_conflict="keep")
+    assert told.code is (Added.REPEATED if token == "x" else Added.KEPT)
+    assert store.state("x") == "none"
+    if token != "x":
+        assert store.add("x", load=load, token=token).code is Added.EXISTS
+        assert store.add("x", load=load, token=token, on_conflict="replace").code is Added.CREATED

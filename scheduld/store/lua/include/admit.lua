@@ -86,10 +86,17 @@ local function admit(id, at, payload, token, on_conflict, text)
   if type(holder) == 'table' then
     return {6, '', 'broken'}
   end
-  if not holder or holder == id then
+  if not holder then
     return add_to(id, at, payload, token, on_conflict, load)
   end
   local state, known_due = state_of(holder)
+  if holder == id and state ~= 'none' then
+    return add_to(id, at, payload, token, on_conflict, load)
+  end
+  if holder == id and token == id then
+    -- A generated id: this add was stored, and its task has been pruned since.
+    return {2, known_due, state}
+  end
   local has_ended = state ~= 'scheduled' and state ~= 'early' and state ~= 'running'
   if has_ended and (on_conflict == 'error' or on_conflict == 'keep') and not load.debounce then
     return {on_conflict == 'error' and 5 or 4, known_due, state, holder}
