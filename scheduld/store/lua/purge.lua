@@ -14,8 +14,11 @@
 local state, before, offset, limit = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 
 local index = state == 'scheduled' and due or state == 'dead' and dead or done
-local function is_wanted(id)
-  if index ~= done then
+local function is_wanted(id, score)
+  if index == due and before then
+    -- One of high priority stands before its due.
+    return origin(score, redis.pcall('HGET', prefix .. id, 'moved')) <= before
+  elseif index ~= done then
     return true
   end
   local outcome = redis.pcall('HGET', prefix .. id, 'outcome')
@@ -29,7 +32,7 @@ for place = 1, #entries, 2 do
     break
   end
   looked = looked + 1
-  if is_wanted(entries[place]) then
+  if is_wanted(entries[place], entries[place + 1]) then
     ids[#ids + 1] = entries[place]
   end
 end

@@ -12,7 +12,7 @@ end
 
 -- A task whose score was moved keeps where it was: 'FROM TO', which holds while its score is TO.
 local function origin(score, moved)
-  local from, to = string.match(moved or '', '^(%d+) (%d+)$')
+  local from, to = string.match(type(moved) == 'string' and moved or '', '^(%d+) (%d+)$')
   return to and tonumber(to) == tonumber(score) and tonumber(from) or tonumber(score)
 end
 
