@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -253,3 +254,31 @@ def test_a_successor_brings_its_own(store: Store) -> None:
     task = shown(store, "x")
     assert (task.priority, task.expires_ms, task.due_ms) == (-9, NOW + 500, NOW)
     store.take("x")
+
+
+@pytest.mark.parametrize("how", ["resume", "end of a run"])
+def test_who_stands_behind_is_told_when_it_may_start(store: Store, how: str) -> None:
+    """What kept a task of low priority waiting is over: replicas look now, not at its place."""
+    claim = None
+    if how == "resume":
+        store.pause()
+    else:
+        store.kind = replace(store.kind, max_running=1)
+        store.add("x")
+        claim = store.take("x")
+    store.add("low", load="priority=-50")
+    assert store.claim(node="r2").next_due_ms is None
+    with store.wakeups() as heard:
+        if claim is None:
+            store.resume()
+        else:
+            store.finish(claim)
+    assert heard == [f"job {NOW}"]
+
+
+def test_purge_goes_by_the_due_time(store: Store) -> None:
+    """A high priority does not make a task look old."""
+    store.add("high", NOW, load="priority=100")
+    store.add("old", NOW - 7_200_000)
+    assert store.purge("scheduled", before_ms=NOW - 3_600_000).removed == 1
+    assert store.state("high") == "scheduled"

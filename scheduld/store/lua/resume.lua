@@ -11,6 +11,7 @@ local was_paused = redis.call('HDEL', meta, 'paused')
 redis.call('HDEL', meta, 'pause_reason', 'pause_who')
 if was_paused == 1 then
   note('resumed', '')
+  hidden = redis.call('HEXISTS', meta, 'weighs') == 1
   local first = redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2]
   if first then
     lower(tonumber(first))

@@ -42,8 +42,9 @@ local function wake_up()
   end
   -- What was put in first may have left again in this call: the earliest that is left counts.
   local first = redis.call('ZRANGE', due, '0', '0', 'WITHSCORES')[2]
-  local at = hidden and now or tonumber(first)
-  if at and (hidden or was_full or at >= tonumber(int(lowered))) then
+  local is_now = hidden or was_full and redis.call('HEXISTS', meta, 'weighs') == 1
+  local at = is_now and now or tonumber(first)
+  if at and (is_now or was_full or at >= tonumber(int(lowered))) then
     redis.pcall('PUBLISH', wake, type_name .. ' ' .. int(at))
   end
 end
