@@ -282,3 +282,15 @@ def test_purge_goes_by_the_due_time(store: Store) -> None:
     store.add("old", NOW - 7_200_000)
     assert store.purge("scheduled", before_ms=NOW - 3_600_000).removed == 1
     assert store.state("high") == "scheduled"
+
+
+def test_run_now_moves_no_task_back(store: Store) -> None:
+    """One of low priority that waits since long starts before what comes due after the call."""
+    store.add("low", NOW - 40 * MINUTE, load="priority=-50")
+    assert store.claim(0).count == 0
+    store.run_now("low")
+    store.add("plain", NOW + 1)
+    store.pass_ms(1)
+    claims = store.claim(1).claims
+    assert [(claim.id, claim.start_ms) for claim in claims] == [("low", NOW - 40 * MINUTE)]
+    assert store.order() == ["plain"]

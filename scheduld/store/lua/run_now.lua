@@ -16,15 +16,20 @@ local code = 3
 if state == 'scheduled' or state == 'early' then
   make_ready(id, state)
   local at = tonumber(redis.call('ZSCORE', due, id))
-  if at > now then
+  local from = origin(at, redis.pcall('HGET', task, 'moved'))
+  if at <= now then
+    -- Due already: it keeps its place in the line.
+    lower(at)
+  elseif from <= now then
+    -- Due already, but behind others for its priority or its key.
+    move_due(id, from, now)
+    lower(now)
+  else
     -- The nominal due stays. (A hash that a plain add has yet to write is not begun here.)
     if number(at) and redis.call('EXISTS', task) == 1 then
       redis.call('HSETNX', task, 'due', int(at))
     end
     set_due(id, now)
-  else
-    -- Due already: it keeps its place in the line.
-    lower(at)
   end
   note('run_now', id)
   code = 1
