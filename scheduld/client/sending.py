@@ -117,9 +117,11 @@ def _chunks(tasks: list[Pending], open_: list[int]) -> Iterator[list[int]]:
     """Split the positions of tasks into what one call may carry."""
     chunk: list[int] = []
     size = 0
+    is_shaped = any(tasks[index].shape is not None for index in open_)
+    most = calls.MAX_SHAPED if is_shaped else calls.MAX_IDS
     for index in open_:
         bytes_ = len(tasks[index].new.payload)
-        if chunk and (len(chunk) >= calls.MAX_IDS or size + bytes_ > calls.MAX_BYTES):
+        if chunk and (len(chunk) >= most or size + bytes_ > calls.MAX_BYTES):
             yield chunk
             chunk, size = [], 0
         chunk.append(index)

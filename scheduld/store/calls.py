@@ -33,6 +33,8 @@ T = TypeVar("T")
 Arg = bytes | str | int | float
 MAX_IDS = 500
 """Most ids a call may carry."""
+MAX_SHAPED = 200
+"""Most tasks that an add should carry if one says something about load: it takes longer."""
 MAX_BYTES = 4 * 1024 * 1024
 """Most bytes a call may carry, payloads included."""
 MAX_CLAIMED = 200

@@ -84,3 +84,18 @@ def test_who_waits_for_a_start_waits_for_none_that_left(store: Store, how: str) 
     store.add("new", load="key=a")
     assert store.claim().count == 0
     assert store.due("new") == NOW + 60_000
+
+
+def test_large_payloads_bound_what_is_looked_at(store: Store) -> None:
+    """A claim reads no more bytes of tasks that must wait than of tasks that it takes."""
+    limit(store, max_running_per_key=1)
+    payload = b'{"x":"%s"}' % (b"x" * 200_000)
+    for i in range(60):
+        store.add(f"a{i:02d}", payload=payload, load="key=a")
+    store.add("plain", NOW + 1)
+    store.pass_ms(1)
+    assert names(store.claim(1).claims) == ["a00"]
+    answer = store.claim(100)
+    assert (answer.count, answer.next_due_ms) == (0, NOW)
+    assert store.redis.zcard(store.type.of_key("parked", "a")) == 20
+    assert names([*store.claim(100).claims, *store.claim(100).claims]) == ["plain"]

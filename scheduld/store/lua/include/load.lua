@@ -3,6 +3,8 @@
 -- and leased before it is used, so one that is wrong costs time and no task. A foreign value in
 -- the place of one is passed over.
 local root = string.sub(prefix, 1, -6)
+-- This call has said that the type uses priorities.
+local weighs
 
 local function unlease(id)
   local was_held = redis.call('ZREM', leased, id) == 1
@@ -36,7 +38,7 @@ local function weigh(id, at, priority)
   move_due(id, at, score)
   if priority < 0 then
     redis.pcall('ZADD', root .. 'lazy', int(score), id)
-    redis.call('HSET', meta, 'weighs', '1')
+    weighs = weighs or redis.call('HSET', meta, 'weighs', '1')
   end
   return score
 end
@@ -51,7 +53,7 @@ local function set_due(id, at)
   end
   if priority then
     redis.pcall('ZADD', root .. 'prio', int(at), id)
-    redis.call('HSET', meta, 'weighs', '1')
+    weighs = weighs or redis.call('HSET', meta, 'weighs', '1')
   end
   redis.call('ZADD', due, int(at), id)
   lower(at)

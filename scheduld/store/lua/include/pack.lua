@@ -20,10 +20,14 @@ local function write_load(id, at, load)
   local expires = load.expires or load.expires_after and int(at + load.expires_after)
   local values = {priority = load.priority, key = load.key, unique = load.unique,
     first = load.first, expires = expires}
+  local fields = {}
   for name, value in pairs(values) do
     if value then
-      redis.call('HSET', prefix .. id, name, value)
+      fields[#fields + 1], fields[#fields + 2] = name, value
     end
+  end
+  if #fields > 0 then
+    redis.call('HSET', prefix .. id, unpack(fields))
   end
   register(id, load)
 end

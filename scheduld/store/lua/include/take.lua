@@ -134,7 +134,7 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, key
     end
     bytes = bytes + #(payload or task[1] or '')
     local count = #ids + 1
-    if count > room or bytes > max_bytes and #plain + #rows > 0 then
+    if count > room or bytes > max_bytes and #plain + #rows + taken.aside > 0 then
       is_over = true
       break
     end

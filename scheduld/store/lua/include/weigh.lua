@@ -52,6 +52,7 @@ local function order(want)
   local is_left = take_forward()
   if not is_left and redis.pcall('ZCARD', prio) == 0 then
     redis.call('HDEL', meta, 'weighs')
+    weighs = nil
   end
   return is_left
 end
