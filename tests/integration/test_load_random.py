@@ -46,6 +46,7 @@ class Storm:
         """Do one thing."""
         choices = [self.add] * 3 + [self.claim] * 3 + [self.end] * 3
         choices += [self.cancel, self.run_now, self.requeue, self.plain, self.lose, self.wait]
+        choices += [self.edit, self.purge, self.confirm, self.change_limits, self.pause]
         self.random.choice(choices)()
 
     def any_id(self) -> str:
@@ -97,6 +98,33 @@ class Storm:
         """Make a task due now."""
         self.store.run_now(self.any_id())
 
+    def edit(self) -> None:
+        """Move a task that waits, or give it another payload."""
+        at_ms = self.store.time + self.random.choice([-1_000, 30, 9_000])
+        change: dict[str, Any] = self.random.choice([{"at_ms": at_ms}, {"payload": b"{}"}])
+        self.store.edit(self.any_id(), **change)
+
+    def purge(self) -> None:
+        """Remove the first task that waits."""
+        first: Any = self.store.redis.zrange(self.store.type.due, 0, 0)
+        if first and self.store.purge("scheduled", limit=1).removed:
+            self.accepted.discard(first[0].decode())
+
+    def confirm(self) -> None:
+        """Start what was claimed early, or learn that it cannot."""
+        if self.claims:
+            self.store.start(self.random.choice(self.claims[-12:]))
+
+    def change_limits(self) -> None:
+        """Another config is loaded."""
+        most = self.random.choice([1, MOST_OF_KEY])
+        self.store.kind = replace(self.store.kind, max_running_per_key=most)
+
+    def pause(self) -> None:
+        """Pause the type, or let it go on."""
+        if not self.store.resume():
+            self.store.pause()
+
     def requeue(self) -> None:
         """Schedule an ended task again."""
         self.store.requeue(self.any_id())
@@ -125,6 +153,7 @@ class Storm:
 
     def drain(self) -> None:
         """Run all that there is to its end, as fast as the limits let it."""
+        self.store.resume()
         for _ in range(600):
             answer = self.store.claim(100)
             for claim in answer.claims:

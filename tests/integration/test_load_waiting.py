@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scheduld.model import Rate
+from scheduld.store.answers import Added
 from tests.integration.test_load_limits import add_many, limit, names
 from tests.support.store import NOW
 from tests.support.store import any_store as any_store
@@ -99,3 +100,17 @@ def test_large_payloads_bound_what_is_looked_at(store: Store) -> None:
     assert (answer.count, answer.next_due_ms) == (0, NOW)
     assert store.redis.zcard(store.type.of_key("parked", "a")) == 20
     assert names([*store.claim(100).claims, *store.claim(100).claims]) == ["plain"]
+
+
+def test_purge_takes_no_place_from_a_run(store: Store) -> None:
+    """What a plain ZADD put beside a run is removed; the run still counts for its key."""
+    limit(store, max_running_per_key=1)
+    store.add("a", load="key=k\nunique=abc")
+    claim = store.take("a")
+    store.plain("a", NOW, payload=None)
+    assert store.purge("scheduled").removed == 1
+    store.add("b", load="key=k")
+    assert store.claim().count == 0
+    assert store.add("c", load="unique=abc").code is Added.EXISTS
+    store.finish(claim)
+    assert names(store.claim().claims) == ["b"]

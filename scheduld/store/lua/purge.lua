@@ -37,8 +37,12 @@ for place = 1, #entries, 2 do
   end
 end
 if #ids > 0 then
-  for _, id in ipairs(index == due and ids or {}) do
-    leave(id, true)
+  local held = index == due and scores_of(leased, ids) or {}
+  for position, id in ipairs(index == due and ids or {}) do
+    -- Of one that runs only what a plain ZADD put beside it is removed.
+    if not held[position] then
+      leave(id, true)
+    end
   end
   redis.call('ZREM', index, unpack(ids))
   drop(index, ids)
