@@ -26,8 +26,9 @@ NOW = 1_790_000_000_000
 
 @pytest.fixture
 async def site(valkey_server: RunningServer) -> AsyncIterator[Site]:
-    """A fresh namespace."""
+    """A fresh namespace that knows two types."""
     async with Site(valkey_server.url) as site:
+        await site.redis.sadd(site.keys.types, "a", "b")
         yield site
 
 

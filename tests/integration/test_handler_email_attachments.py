@@ -141,11 +141,11 @@ async def test_links_are_not_followed(folder: Path) -> None:
         assert "is a link" in await refused(folder, [path])
 
 
-async def test_what_is_no_file(folder: Path) -> None:
+async def test_what_is_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder, a pipe without a writer and a socket are refused, and not waited for."""
     os.mkfifo(folder / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
-        os.chdir(folder)  # the path of a socket must be short
+        monkeypatch.chdir(folder)  # the path of a socket must be short
         listener.bind("socket")
         for path in ("2026", "pipe", "socket"):
             assert "is no file" in await refused(folder, [path])
