@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.support.servers import RunningServer
 
+pytestmark = pytest.mark.proof
+
 LEASE_S = 1.0
 
 

@@ -25,6 +25,8 @@ from tests.support.servers import READY_S, free_port, redis_program, wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.proof
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 RUN_BY_A_TEST = {"hello", "email", "http", "command", "python", "adding", "plugin"}

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from tests.support.servers import RunningServer
 
+pytestmark = pytest.mark.proof
+
 SHORT_S = 0.9
 _GROUPS: dict[str, tuple[Mode, ...]] = {
     "ends": ("reset", "refuse", "closed", "torn"),

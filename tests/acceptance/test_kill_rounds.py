@@ -19,6 +19,8 @@ from tests.support.work import END, START, Line, starts
 if TYPE_CHECKING:
     from tests.support.servers import RunningServer
 
+pytestmark = pytest.mark.proof
+
 
 def test_kills_at_random_instants() -> None:
     """Every task ends, and is run again only where a kill hit its run (scripts/chaos kill)."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.support.servers import RunningServer
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture
 def server() -> Iterator[RunningServer]:
