@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.support.servers import RunningServer
 
+pytestmark = pytest.mark.proof
+
 WATCHDOG_S = 2.0
 
 

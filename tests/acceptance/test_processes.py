@@ -17,6 +17,8 @@ from tests.support.servers import wait_until
 if TYPE_CHECKING:
     from tests.support.servers import RunningServer
 
+pytestmark = pytest.mark.proof
+
 HANDLERS = "tests.support.process_work:"
 
 

@@ -80,9 +80,9 @@ def weigh(kind: ServerKind, server: RunningServer, count: int, singly: int = 1_0
         added = client.schedule_many(_TYPE, rest)
         if not all(isinstance(task, Task) for task in added):
             raise RuntimeError("an add was refused")
+        used = _used(plain) - before
         if client.stats(_TYPE)[0].scheduled != count + 1:
             raise RuntimeError("tasks are missing")
-        used = _used(plain) - before
         return Weight(kind, _version(plain), count, used / count)
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.chaos import memory, worked
 from tests.support.servers import start_server
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.mark.parametrize("kind", ["valkey", "redis7"])
 def test_bytes_of_a_pending_task(kind: memory.ServerKind) -> None:
