@@ -7,6 +7,7 @@ index entry, or an entry without a hash, may be somebody's add between its two c
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -87,12 +88,9 @@ class Janitor:
         if not await wait_for(self._stop, self._step_s):
             await self.recover()
             self._is_pruning = not self._is_pruning
-            try:
+            # A key of the wrong type in one type must not keep the others from care.
+            with _tells_conflicts("cannot prune or audit"):
                 await (self.prune() if self._is_pruning else self.audit())
-            except Conflict as error:
-                # A key of the wrong type in one type must not keep the others from care.
-                self._place = None
-                log.error("cannot prune or audit", error=error.message)
 
     async def recover(self) -> None:
         """Give expired leases back for types whose pollers have not looked for a lease."""
@@ -109,13 +107,10 @@ class Janitor:
                 bound_ms=bound_ms,
                 limit=_RECOVER,
             )
-            try:
+            with _tells_conflicts("cannot recover"):
                 await self._link.run(call)
-            except Conflict as error:
-                log.error("cannot recover", type=poller.duty.name, error=error.message)
-                continue
-            # A busy type's poller tells the bound no news; the server's clock does.
-            self._bound.told(self._link.server.now_ms(), monotonic())
+                # A busy type's poller tells the bound no news; the server's clock does.
+                self._bound.told(self._link.server.now_ms(), monotonic())
 
     async def prune(self) -> None:
         """Remove what one type keeps too long; claims do so only little by little."""
@@ -132,15 +127,20 @@ class Janitor:
     async def audit(self) -> None:
         """Look at the next few records, and mend those that were broken at the last look too."""
         for type_name, raw_ids in (await self._next_ids()).items():
-            for start in range(0, len(raw_ids), _AUDIT_IDS):
-                await self._audit(type_name, raw_ids[start : start + _AUDIT_IDS])
+            with _tells_conflicts("cannot audit"):
+                for start in range(0, len(raw_ids), _AUDIT_IDS):
+                    await self._audit(type_name, raw_ids[start : start + _AUDIT_IDS])
         await self._mend()
 
     async def _next_ids(self) -> dict[str, list[bytes]]:
         if self._place is None:
             self._place = next(self._walk)
             self._cursor = b"0"
-        ids = await self._place(self._cursor)
+        try:
+            ids = await self._place(self._cursor)
+        except Conflict:
+            self._place = None
+            raise
         if self._cursor == b"0":
             self._place = None
         return ids
@@ -184,9 +184,20 @@ class Janitor:
         ripe = [who for who, since in self._suspects.items() if now - since >= self._settle_s]
         for type_name, raw_id in ripe[:_AUDIT_IDS]:
             keys = self._caller.keys.type(type_name)
-            (code,) = await self._link.run(calls.audit(self._caller, keys, [raw_id], mend=True))
+            code = 0
+            with _tells_conflicts("cannot mend"):
+                (code,) = await self._link.run(calls.audit(self._caller, keys, [raw_id], mend=True))
             del self._suspects[type_name, raw_id]
             if code:
                 what = "hash in no index" if code == 1 else "index entry without a hash"
                 task = f"{type_name}/{printable(decode_id(raw_id))}"
                 log.error("broken record is dead now", task=task, error=what)
+
+
+@contextmanager
+def _tells_conflicts(what: str) -> Iterator[None]:
+    """Log a key that holds something else (its message names the type), and go on."""
+    try:
+        yield
+    except Conflict as error:
+        log.error(what, error=error.message)

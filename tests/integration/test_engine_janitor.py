@@ -137,13 +137,20 @@ async def test_a_broken_type_does_not_keep_others_from_care(site: Site) -> None:
     member = await site.start(*(duty(name, Journal().inline()) for name in ("a", "b")))
     janitor = janitor_of(member, site)
     await site.redis.set(site.keys.type("a").dead, "in the way")
-    await site.redis.hset(site.keys.type("b").task(b"lost"), "payload", "{}")
+    lost = [f"lost{number}" for number in range(2_000)]
+    async with site.redis.pipeline(transaction=False) as pipe:
+        for task_id in lost:
+            for name in ("a", "b"):
+                pipe.hset(site.keys.type(name).task(task_id.encode()), "payload", "{}")
+        await pipe.execute()
     janitor._step_s = janitor._settle_s = 0.0
 
     async def mended() -> bool:
         with suppress(Unreachable, OutcomeUnknown):  # a loaded machine; its loop tries again
             await janitor.run_once()
-        return bool(await site.redis.zscore(site.keys.type("b").dead, "lost"))
+        return bool(await site.redis.zcard(site.keys.type("b").dead) == len(lost))
 
     await until(mended, "mended")
-    await site.redis.delete(site.keys.type("a").dead)
+    for name in ("a", "b"):
+        keys = site.keys.type(name)
+        await site.redis.delete(keys.dead, *(keys.task(task_id.encode()) for task_id in lost))
