@@ -51,6 +51,9 @@ class Poller:
         self._plan = Plan(duty.kind, shared.lease_ms, phase=phase)
         limits = (duty.kind.max_running, duty.kind.max_running_per_key)
         self._ends_make_room = any(limit is not None for limit in limits)
+        # Runs that end together are followed by as many that begin together: no more than half
+        # of them do, so that neither the server nor the loop waits for the other.
+        self._part = max(MANY, -(-duty.concurrency // 2))
         self._early = Early()
         self._turns = Turns(self._start_all)
         self._asked_to_stop: set[bytes] = set()
@@ -129,7 +132,7 @@ class Poller:
             await wait_for(self._wake, until - monotonic())
 
     def _free(self) -> int:
-        return self._plan.want(self._shared.slots.free(self.duty.name))
+        return self._plan.want(min(self._shared.slots.free(self.duty.name), self._part))
 
     def _may_claim(self) -> bool:
         if self._stopping or len(self._outbox) > _MOST_UNSTORED:
@@ -222,7 +225,7 @@ class Poller:
                 self._early.add(claim, self._shared.link.server.monotonic_at(claim.start_ms))
             else:
                 ready.append(claim)
-        self._begin(ready)
+        self._turns.begin(ready)
 
     async def _confirm(self) -> None:
         claims = self._early.due(monotonic())
@@ -239,20 +242,9 @@ class Poller:
                 self._free_slot()
                 self._plan.look_at(monotonic())
         self.busy += len(ready)
-        self._begin(ready)
+        self._turns.begin(ready)
 
     # --- runs
-
-    def _begin(self, claims: list[Claim]) -> None:
-        """Start claimed tasks, none before its due; they are counted as busy."""
-        if self.busy == len(claims) >= MANY and not self._unanswered:
-            # Nothing else is under way. The second half begins behind the verdicts of the
-            # first: from then on neither the server nor the loop waits for the other.
-            half = len(claims) // 2
-            self._turns.begin(claims[:half])
-            asyncio.get_running_loop().call_soon(self._turns.begin, claims[half:])
-        else:
-            self._turns.begin(claims)
 
     def _start_all(self, claims: Sequence[Claim]) -> None:
         server = self._shared.link.server

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 FEW: Final = 8
 """So few runs are begun without a look at how long they take."""
-FIRST: Final = 64
-"""So many begin in the first turn, as nothing is known of their handler: more than half of the
-default concurrency, as two halves keep the server and the loop at work beside each other."""
+FIRST: Final = 16
+"""So many begin in the first turn, as nothing is known of their handler."""
 TURN_S: Final = 0.003
 """What the first steps of the runs of one turn should take at most: a start of another type
 passes through several turns, and is to be late by less than 50 ms."""
@@ -39,7 +38,6 @@ class Turns:
         self._waiting: deque[Claim] = deque()
         self._most = FIRST
         self._is_timed = False
-        self._was_slow = False
 
     def begin(self, claims: Sequence[Claim]) -> None:
         """Begin claims, now or in the turns to come."""
@@ -61,13 +59,7 @@ class Turns:
 
     def _timed(self, count: int, began: float) -> None:
         self._is_timed = False
-        seconds = monotonic() - began
-        is_slow = seconds > TURN_S
-        if self._was_slow or not is_slow:
-            # One slow turn may be the machine's. What begins in uneven parts from then on
-            # would stay so, and cost a fifth of the throughput.
-            self._most = share(self._most, count, seconds)
-        self._was_slow = is_slow
+        self._most = share(self._most, count, monotonic() - began)
         if self._waiting:
             some = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
             self._begin_timed(some)
