@@ -7,9 +7,9 @@ python scripts/config_table.py --check   exit 1 if it is not up to date
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from docs_page import keep
 from pydantic import BeforeValidator
 
 from scheduld.config.model import MODELS
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic.fields import FieldInfo
-
-PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
-START = "<!-- table of settings: start -->\n"
-END = "<!-- table of settings: end -->\n"
 
 
 def table() -> str:
@@ -59,20 +55,5 @@ def _default(parser: Any, setting: FieldInfo) -> str:
     return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
 
 
-def main(arguments: list[str]) -> int:
-    """Rewrite or check the page; returns the exit code."""
-    page = PAGE.read_text()
-    before, _, rest = page.partition(START)
-    after = rest.partition(END)[2]
-    wanted = f"{before}{START}{table()}{END}{after}"
-    if wanted == page:
-        return 0
-    if "--check" in arguments:
-        print(f"{PAGE.name} is not up to date; run scripts/config_table.py", file=sys.stderr)  # noqa: T201
-        return 1
-    PAGE.write_text(wanted)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(keep("configuration.md", "table of settings", table(), sys.argv[1:]))

@@ -7,17 +7,14 @@ python scripts/state_table.py --check   exit 1 if they are not up to date
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from docs_page import keep
 
 from tests.support.matrix import MEANINGS, STATES, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-PAGE = Path(__file__).parent.parent / "docs" / "states.md"
-START = "<!-- verbs and states: start -->\n"
-END = "<!-- verbs and states: end -->\n"
 
 
 def tables() -> str:
@@ -41,20 +38,5 @@ def _lines() -> Iterator[str]:
     yield ""
 
 
-def main(arguments: list[str]) -> int:
-    """Rewrite or check the page; returns the exit code."""
-    page = PAGE.read_text()
-    before, _, rest = page.partition(START)
-    after = rest.partition(END)[2]
-    wanted = f"{before}{START}{tables()}{END}{after}"
-    if wanted == page:
-        return 0
-    if "--check" in arguments:
-        print(f"{PAGE.name} is not up to date; run scripts/state_table.py", file=sys.stderr)  # noqa: T201
-        return 1
-    PAGE.write_text(wanted)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(keep("states.md", "verbs and states", tables(), sys.argv[1:]))
