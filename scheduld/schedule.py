@@ -63,9 +63,7 @@ class Schedule:
     enabled: bool = True
     dst_gap: DstGap = "shift"
     dst_overlap: DstOverlap = "first"
-    keep_history: Keep = field(
-        default_factory=lambda: Keep(count=1_000, age_ms=90 * _DAY_MS)
-    )
+    keep_history: Keep = field(default_factory=lambda: Keep(count=1_000, age_ms=90 * _DAY_MS))
 
     def to_json(self) -> str:
         """Write the definition without its name, for its hash and its digest."""
