@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     )
     from scheduld.handlers.contract import Handler, Run
     from scheduld.model import State, Task
-    from scheduld.outcomes import Dead, Retry, Snooze
+    from scheduld.outcomes import Again, Dead, Retry, Snooze
     from scheduld.when import parse_when
 
 __all__ = [
+    "Again",
     "AsyncClient",
     "Client",
     "ConfigError",
@@ -71,6 +72,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Again": "outcomes",
     "AsyncClient": "client.aio",
     "Client": "client.blocking",
     "Dead": "outcomes",

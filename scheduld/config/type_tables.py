@@ -203,6 +203,15 @@ class TypeTable(Table):
         default=_TYPE.at_start,
         description="payload of a task that each replica adds when it starts",
     )
+    reschedule_if: Annotated[str | None, BeforeValidator(Text())] = Field(
+        default=_TYPE.reschedule_if,
+        description="`\"package.module:callable\"` that is asked after each occurrence of a periodic "
+        "task whether there is to be another",
+    )
+    reschedule_timeout: Annotated[int, BeforeValidator(Duration(1, DAY))] = Field(
+        default=_TYPE.reschedule_timeout_ms,
+        description="longest wait for its answer; then the series goes on as it is",
+    )
     options: Annotated[dict[str, Any], BeforeValidator(_any_table)] = Field(
         default_factory=dict, description="handed to the handler, which checks them at start"
     )
@@ -231,6 +240,8 @@ class TypeTable(Table):
             keep_done=self.keep_done.keep(),
             keep_dead=self.keep_dead.keep(),
             at_start=self.at_start,
+            reschedule_if=self.reschedule_if,
+            reschedule_timeout_ms=self.reschedule_timeout,
             options=self.options,
         )
 
