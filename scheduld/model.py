@@ -97,6 +97,9 @@ class TaskType:
     keep_dead: Keep = Keep(count=100_000, age_ms=30 * 86_400_000)
     at_start: Mapping[str, Any] | None = None
     """Payload of a task that each replica adds when it starts."""
+    series: tuple[str, ...] | None = None
+    """Offsets around the instant in the payload's `anchor`: when its tasks are due."""
+    anchor: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Handed to the handler; may hold secrets."""
 

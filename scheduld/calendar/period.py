@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from scheduld.calendar.every import GridRule, parse_every
+from scheduld.calendar.every import parse_every
+from scheduld.calendar.grid import GridRule
 from scheduld.calendar.ladder import LadderRule, parse_offsets
 from scheduld.calendar.rule import Bounded
-
 from scheduld.errors import InvalidInput
 from scheduld.model import instant
 from scheduld.names import printable
@@ -33,7 +33,6 @@ LAST_MS = 7_289_654_399_999
 _DATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ISO_HINT = 'write "2026-12-24T09:00", or with an offset "2026-12-24T09:00+01:00"'
-_ZONE_HINT = "name a time zone: timezone, --timezone, or `timezone` in the config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,8 @@ def rule_of(period: Period, payload: Mapping[str, Any]) -> Rule:
 MOST_COUNTED = 1_000
 
 
-class Coming(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Coming:
     """The next instants, and how many there are of them with the rest.
 
     `count` is None if there is no end, `MOST_COUNTED` for so many or more.
@@ -147,9 +147,11 @@ def coming(
     left = None if period.max_runs is None else max(period.max_runs - runs, 0)
     wanted = most if left is None else min(most, left)
     first: list[int] = []
-    at_ms: int | None = after_ms
-    while len(first) < wanted and (at_ms := rule.after(at_ms)) is not None:
-        first.append(at_ms)
+    while len(first) < wanted:
+        following = rule.after(first[-1] if first else after_ms)
+        if following is None:
+            break
+        first.append(following)
     if period.series is None and period.until_ms is None and left is None:
         return Coming(first, None)
     end_ms = LAST_MS if period.until_ms is None else period.until_ms
@@ -160,23 +162,11 @@ def coming(
 def _grid(period: Period, zone: ZoneInfo | None) -> Rule:
     if period.every is None or period.anchor_ms is None:
         raise InvalidInput("a period needs `every` and the instant at which it begins")
-    every = parse_every(period.every)
-    if every.is_calendar and zone is None:
-        raise InvalidInput(
-            f"every {every} keeps the time on the clock, and there is no time zone",
-            hint=_ZONE_HINT,
-        )
-    return GridRule(every, period.anchor_ms, zone)
+    return GridRule(parse_every(period.every), period.anchor_ms, zone)
 
 
 def _ladder(series: Series, payload: Mapping[str, Any], zone: ZoneInfo | None) -> Rule:
     offsets = parse_offsets(series.offsets)
-    if offsets.is_calendar and zone is None:
-        raise InvalidInput(
-            f"the series {', '.join(series.offsets)} keeps the time on the clock, and there is no "
-            "time zone",
-            hint=_ZONE_HINT,
-        )
     return LadderRule(offsets, anchor_of(series.anchor, payload, zone), zone)
 
 

@@ -122,6 +122,12 @@ class Pending(NamedTuple):
     payload: dict[str, Any]
     shape: Shape | None = None
 
+    @property
+    def missed(self) -> int:
+        """How many instants of its series had passed when it was made."""
+        recurrence = None if self.shape is None else self.shape.recurrence
+        return 0 if recurrence is None else recurrence.missed
+
 
 class Addition:
     """The tasks of one add. `results` outlives attempts: a repeat sends only what is open."""
@@ -167,7 +173,7 @@ def prepare_all(
     for spec, name in zip(given, names, strict=True):
         if isinstance(spec, TaskSpec):
             task = _pending(spec, name, added_ms, terms)
-        elif isinstance(spec, Mapping) and series is not None:
+        elif series is not None and isinstance(spec, Mapping):
             task = _pending(TaskSpec(payload=spec), name, added_ms, terms)
         elif isinstance(spec, Mapping):
             data, payload = codec.snapshot(spec, max_bytes=max_payload)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld.calendar.every import parse_every
-from scheduld.calendar.period import Period, Series, rule_of
+from scheduld.calendar.period import Coming, Period, Series, coming, rule_of
+from scheduld.calendar.zones import from_datetime, wall_clock
 from scheduld.clock import wall_ms
 from scheduld.errors import InvalidInput, WhenError
 from scheduld.model import instant, iso
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from scheduld.calendar.rule import Rule
-    from scheduld.client.adding import TaskSpec
+    from scheduld.client.adding import Pending, TaskSpec
 
 _SLACK_MS = 1_000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -158,6 +159,17 @@ def ladder_due(period: Period, rule: Rule, now_ms: int) -> int:
     return due_ms
 
 
+def instants(task: Pending, now_ms: int, *, most: int) -> Coming:
+    """When a task that is to be added will be due: the first `most`, and how many there are."""
+    at_ms, delay_ms = task.new.at_ms, task.new.delay_ms
+    due_ms = now_ms + delay_ms if at_ms is None else at_ms
+    recurrence = None if task.shape is None else task.shape.recurrence
+    if recurrence is None:
+        return Coming([due_ms], 1)
+    period = recurrence.period.begun_at(due_ms)
+    return coming(period, task.payload, due_ms - 1, most=most)
+
+
 def until_ms(value: str | date | None, timezone: str | tzinfo | None, now_ms: int) -> int | None:
     """Read an `until`, which is inclusive: a date goes to the end of that day in the zone.
 
@@ -197,14 +209,10 @@ def _end_of(day: date, timezone: str | tzinfo | None) -> int:
         )
     if not 1970 <= day.year <= 2200:
         raise WhenError(f"until is not between 1970 and 2200: {day}")
-    following = day + timedelta(days=1)
-    midnights = (
-        datetime(following.year, following.month, following.day, tzinfo=zone, fold=fold)
-        for fold in (0, 1)
-    )
-    # Where the clock is set at midnight the later one is right: the end of the gap, and the
-    # second pass of what comes twice.
-    return max(int(midnight.timestamp() * 1000) for midnight in midnights) - 1
+    midnight = datetime.combine(day + timedelta(days=1), time())
+    settled = wall_clock(zone).settle(from_datetime(midnight))
+    # Where the clock is set at midnight: the end of the gap, or the second of two midnights.
+    return (settled.instants[-1] if settled.instants else settled.gap_end) - 1
 
 
 def _runs(value: object) -> int | None:

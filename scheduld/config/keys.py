@@ -52,6 +52,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "keep_done",
         "keep_dead",
         "at_start",
+        "series",
+        "anchor",
         "options",
     ),
     RETRY: ("attempts", "backoff", "delay", "max_delay", "jitter"),
