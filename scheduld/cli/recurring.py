@@ -133,6 +133,5 @@ def _both(ms: int, zone: str | None) -> dict[str, str | None]:
 def note_unknown(type_name: str, known: frozenset[str] | None) -> None:
     """Say that a dry run, which asks nobody, cannot know a type."""
     if known is not None and type_name not in known:
-        note(
-            f"scheduld: the config has no type {printable(type_name)!r}; whether a daemon has was not asked"
-        )
+        what = f"the config has no type {printable(type_name)!r}"
+        note(f"scheduld: {what}; whether a daemon has was not asked")
