@@ -2,27 +2,58 @@
 -- Cancels a task that has not ended. One that runs is marked, and asked to stop.
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
--- KEYS[7] task  hash of the task
--- ARGV[7] id    id of the task
+-- KEYS[7] task      hash of the task
+-- ARGV[7] id        id of the task
+-- ARGV[8] this_run  '1': of a periodic task only the run, or the next occurrence, ...
+-- ARGV[9] seen      ... which stands for this ms of the grid, in this revision: 'MS REVISION'
+-- ARGV[10] next_at  ... and is followed by one at this ms; '': the last one
 --
--- Returns {0, now µs, code, state}: 1 cancelled, 2 cancelling (it runs), 3 refused by the state
+-- Returns {0, now µs, code, state}: 1 cancelled, 2 cancelling (it runs), 3 refused by the state,
+--         4 (only with this_run) it is not as it was seen
 --         {-1, now µs} too late
 --
--- @include type guard events load pack ends state anew back ready
-local task, id = KEYS[7], ARGV[7]
+-- @include type guard events load pack ends period state anew back ready
+local task, id, this_run, seen, next_at = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+
+local function is_as_seen()
+  local known = redis.call('HMGET', task, 'grid', 'due', 'revision')
+  local at = number(known[1] or known[2] or redis.call('ZSCORE', due, id))
+  return int(at or 0) .. ' ' .. int(number(known[3]) or 0) == seen
+end
+
+local function skip(state)
+  make_ready(id, state)
+  leave_line(id, unpack(redis.call('HMGET', task, 'key', 'moved')))
+  note('run_cancelled', id)
+  start_next(id, {at = next_at})
+end
 
 local state = state_of(id)
+local is_waiting = state == 'scheduled' or state == 'early'
 local code = 3
-if state == 'scheduled' or state == 'early' then
+if this_run ~= '' and (is_waiting or state == 'running') and not is_periodic(task)
+  or this_run ~= '' and is_waiting and not is_as_seen() then
+  code = 4
+elseif is_waiting and next_at ~= '' then
+  skip(state)
+  code = 1
+elseif is_waiting then
   if state == 'scheduled' then
     make_ready(id, state)
   end
   -- Without the fence a claim made early cannot start it, nor a late verdict undo this.
-  redis.call('HDEL', task, 'fence', 'error')
+  redis.call('HDEL', task, 'fence', 'error', 'over', 'grid', 'next_at', 'replan')
   end_cancelled(id)
   code = 1
+elseif state == 'running' and this_run ~= '' then
+  if redis.call('HSETNX', task, 'cancel', int(now)) == 1 then
+    redis.call('HSET', task, 'this_run', '1')
+  end
+  note('cancelling', id)
+  code = 2
 elseif state == 'running' then
   redis.call('HSET', task, 'cancel', int(now))
+  redis.call('HDEL', task, 'this_run')
   drop_successor(id)
   redis.call('ZREM', due, id)
   note('cancelling', id)

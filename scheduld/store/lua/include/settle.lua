@@ -1,8 +1,9 @@
 -- Stores the end of one run. Only the newest claim's verdict is kept.
 -- Answers 1 stored, 2 already stored, 3 refused (another claim, or the task is gone).
-local function settle(key, id, fence, kind, ms, detail, reason, counted)
+-- told: '' or, of an occurrence of a periodic task, what comes after it (include/period.lua)
+local function settle(key, id, fence, kind, ms, detail, reason, counted, told)
   local task = redis.pcall('HMGET', key, 'fence', 'settled', 'outcome', 'early', 'cancel', 'next',
-    'failed', 'due', 'moved', 'key', 'unique')
+    'failed', 'due', 'moved', 'key', 'unique', 'this_run')
   if task.err or task[1] ~= fence then
     return 3
   end
@@ -46,8 +47,14 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
     set_due(id, number(early) or now)
     return 1
   end
-  if task[5] then
-    end_cancelled(id)
+  if task[5] or told ~= '' then
+    if not task[5] then
+      end_occurrence(id, kind, read_load(told), detail, reason, counted)
+    elseif task[12] and is_periodic(key) then
+      leave_out(id)
+    else
+      end_cancelled(id)
+    end
     redis.call('HSET', key, 'settled', fence)
     return 1
   end
