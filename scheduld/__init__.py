@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scheduld.version import __version__
 
 if TYPE_CHECKING:
+    from scheduld.calendar.ticks import next_ticks
     from scheduld.client.adding import TaskSpec
     from scheduld.client.aio import AsyncClient
     from scheduld.client.blocking import Client
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from scheduld.errors import (
         ConfigError,
         Conflict,
+        CronError,
         InvalidInput,
         NotFound,
         OutcomeUnknown,
@@ -44,6 +46,7 @@ __all__ = [
     "Client",
     "ConfigError",
     "Conflict",
+    "CronError",
     "Dead",
     "DeadGroup",
     "Event",
@@ -67,6 +70,7 @@ __all__ = [
     "Unusable",
     "WhenError",
     "__version__",
+    "next_ticks",
     "parse_when",
     "schedule_task",
 ]
@@ -89,6 +93,7 @@ _HOMES = {
     "TaskSpec": "client.adding",
     "TypePause": "client.steering",
     "TypeStats": "client.stats",
+    "next_ticks": "calendar.ticks",
     "parse_when": "when",
     "schedule_task": "client.default",
 }

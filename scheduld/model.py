@@ -100,6 +100,9 @@ class TaskType:
     reschedule_if: str | None = None
     """`module:callable` that says, after each occurrence of a periodic task, whether it goes on."""
     reschedule_timeout_ms: int = 10_000
+    series: tuple[str, ...] | None = None
+    """Offsets around the instant in the payload's `anchor`: when its tasks are due."""
+    anchor: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Handed to the handler; may hold secrets."""
 

@@ -59,6 +59,7 @@ class Requests:
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
+        self._series = settings.series
         self.keys = Keys(settings.namespace)
         caller = Caller(self.keys, "client-" + secrets.token_hex(4))
         self.scope = verbs.Scope(caller, settings.type_names or frozenset())
@@ -77,12 +78,15 @@ class Requests:
     ) -> tuple[Add, Pending]:
         """Check an add of one task: how to add it, and the task."""
         how = Add(check_type(type), check_conflict(on_conflict), bool(allow_unknown))
+        settings = self.settings
         task = prepare(
             spec,
-            timezone=self.settings.timezone if timezone is None else timezone,
+            timezone=timezone,
+            default_zone=settings.timezone,
             allow_past=allow_past,
-            max_payload=self.settings.max_payload,
+            max_payload=settings.max_payload,
             on_conflict=how.on_conflict,
+            series=self._series.get(how.type),
         )
         return how, task
 
@@ -102,10 +106,12 @@ class Requests:
             raise InvalidInput(f"tasks are a list of TaskSpec or payloads, not {specs!r}"[:200])
         tasks = prepare_all(
             specs,
-            timezone=self.settings.timezone if timezone is None else timezone,
+            timezone=timezone,
+            default_zone=self.settings.timezone,
             allow_past=allow_past,
             max_payload=self.settings.max_payload,
             on_conflict=conflict,
+            series=self._series.get(name),
         )
         return self.add(Add(name, conflict, allow_unknown), Addition(tasks))
 

@@ -54,6 +54,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "at_start",
         "reschedule_if",
         "reschedule_timeout",
+        "series",
+        "anchor",
         "options",
     ),
     RETRY: ("attempts", "backoff", "delay", "max_delay", "jitter"),

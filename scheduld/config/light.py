@@ -1,7 +1,7 @@
 """What client commands read of the config: a few keys, quickly, without the model.
 
-Task types are not checked here, only named: their handlers may not even be installed where
-a client runs.
+Task types are not checked here, only named, but for the ladders that adds go by: their handlers
+may not even be installed where a client runs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scheduld.config import values
 from scheduld.config.faults import BadValue
 from scheduld.config.opening import Opening, begin, is_url_given
+from scheduld.config.series import client_series
 from scheduld.config.settings import DEFAULTS, ClientSettings
 from scheduld.config.source import Search, Source, read, search
 
@@ -54,6 +55,7 @@ def client_settings(
     url = given.get("redis_url", DEFAULTS.redis_url)
     durable = given.get("durable", DEFAULTS.durable)
     opening.check_durable(durable, url)
+    series = client_series(opening.report, opening.source.data.get("types"))
     opening.report.end()
     return ClientSettings(
         path=opening.source.path,
@@ -68,6 +70,7 @@ def client_settings(
         appendfsync=embedded.get("appendfsync", DEFAULTS.appendfsync),
         notes=opening.source.notes,
         type_names=_type_names(opening.source),
+        series=series,
     )
 
 
