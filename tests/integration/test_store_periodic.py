@@ -10,7 +10,7 @@ import pytest
 from scheduld.store.answers import Decision, Edited, Renewed, Settled
 from scheduld.store.records import to_task
 from scheduld.store.usercalls import Skip
-from tests.support.store import LEASE, NOW, Store
+from tests.support.store import LEASE, NOW, Store, verdict
 from tests.support.store import any_store as any_store
 from tests.support.store import valkey_store as valkey_store
 
@@ -74,7 +74,7 @@ def test_the_end_of_a_run_is_the_begin_of_a_wait(store: Store) -> None:
     """Done, counted, its result kept, and due at the next instant, in one step."""
     claim = begin(store)
     store.pass_ms(1_000)
-    sent = store.final(claim, claim_done(claim, "7"))
+    sent = store.final(claim, verdict(claim, detail="7"))
     assert store.finish_all(sent) == [Settled.STORED]
     task = task_of(store)
     assert (task.state, task.due_ms, task.runs, task.missed) == ("scheduled", NOW + HOUR, 1, 0)
@@ -85,13 +85,6 @@ def test_the_end_of_a_run_is_the_begin_of_a_wait(store: Store) -> None:
     assert (again.due_ms, again.failed, again.payload) == (NOW + HOUR, 0, b'{"n":1}')
     assert store.occur(again) == Settled.STORED
     assert task_of(store).result is None
-
-
-def claim_done(claim: Claim, result: str) -> object:
-    """A verdict with a result."""
-    from tests.support.store import verdict
-
-    return verdict(claim, "done", detail=result)
 
 
 def test_a_repeated_end_counts_once(store: Store) -> None:
@@ -274,14 +267,14 @@ def test_the_id_of_a_dead_occurrence_is_not_too_long(store: Store, length: int) 
     task_id = "ä" * ((length - 1) // 2) + "x" * (length - (length - 1) // 2 * 2)
     store.add(task_id, NOW, load=HOURLY)
     store.occur(store.take(task_id), "dead")
-    (kept,) = store.redis.zrange(store.type.dead, 0, -1)  # type: ignore[misc]
+    (kept,) = store.link.commands(("ZRANGE", store.type.dead, 0, -1))[0]
     assert len(kept) <= 200
     assert kept.endswith(b"@" + STAMP.encode())
     assert store.requeue(kept.decode()).code == 1
 
 
 def test_waits_within_an_occurrence_keep_its_instant(store: Store) -> None:
-    """Retry, snooze and release end nothing: the grid is not asked before the occurrence is over."""
+    """Retry, snooze and release end nothing: the grid is asked when the occurrence is over."""
     claim = begin(store)
     store.finish(claim, "retry", delay_ms=10, detail='{"kind":"E"}')
     store.pass_ms(10)
