@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     )
     from scheduld.handlers.contract import Handler, Run
     from scheduld.model import State, Task
-    from scheduld.outcomes import Dead, Retry, Snooze
+    from scheduld.outcomes import Again, Dead, Retry, Snooze
     from scheduld.when import parse_when
 
 __all__ = [
+    "Again",
     "AsyncClient",
     "Client",
     "ConfigError",
@@ -75,6 +76,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Again": "outcomes",
     "AsyncClient": "client.aio",
     "Client": "client.blocking",
     "Dead": "outcomes",

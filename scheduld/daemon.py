@@ -56,7 +56,10 @@ def serve(config: Config, *, verbose: bool = False) -> int:
     masking.install(masker_for(config))
     configure(config.log, verbose=verbose)
     catch_strays()
-    duties = [Duty(kind, resolve(kind)) for kind in config.types.values()]
+    duties = [
+        Duty(kind, resolve(kind), resolve_predicate(kind), config.max_payload)
+        for kind in config.types.values()
+    ]
     return _run(Daemon(config, duties))
 
 

@@ -97,6 +97,9 @@ class TaskType:
     keep_dead: Keep = Keep(count=100_000, age_ms=30 * 86_400_000)
     at_start: Mapping[str, Any] | None = None
     """Payload of a task that each replica adds when it starts."""
+    reschedule_if: str | None = None
+    """`module:callable` that says, after each occurrence of a periodic task, whether it goes on."""
+    reschedule_timeout_ms: int = 10_000
     series: tuple[str, ...] | None = None
     """Offsets around the instant in the payload's `anchor`: when its tasks are due."""
     anchor: str | None = None

@@ -52,6 +52,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "keep_done",
         "keep_dead",
         "at_start",
+        "reschedule_if",
+        "reschedule_timeout",
         "series",
         "anchor",
         "options",
@@ -63,7 +65,6 @@ TABLES: dict[str, tuple[str, ...]] = {
 """Keys of each table; `NAME` stands for the name of a task type, "" for the top of the file."""
 _LATER = {
     "": ("schedules",),
-    TYPE: ("reschedule_if", "reschedule_timeout"),
 }
 
 

@@ -204,6 +204,15 @@ class TypeTable(Table):
         default=_TYPE.at_start,
         description="payload of a task that each replica adds when it starts",
     )
+    reschedule_if: Annotated[str | None, BeforeValidator(Text())] = Field(
+        default=_TYPE.reschedule_if,
+        description="`\"package.module:callable\"` that is asked after each occurrence of a periodic "
+        "task whether there is to be another",
+    )
+    reschedule_timeout: Annotated[int, BeforeValidator(Duration(1, DAY))] = Field(
+        default=_TYPE.reschedule_timeout_ms,
+        description="longest wait for its answer; then the series goes on as it is",
+    )
     series: Annotated[tuple[str, ...] | None, BeforeValidator(OFFSETS)] = Field(
         default=_TYPE.series,
         description="when a task without a time of its own is due: offsets around an instant in "
@@ -241,6 +250,8 @@ class TypeTable(Table):
             keep_done=self.keep_done.keep(),
             keep_dead=self.keep_dead.keep(),
             at_start=self.at_start,
+            reschedule_if=self.reschedule_if,
+            reschedule_timeout_ms=self.reschedule_timeout,
             series=self.series,
             anchor=self.anchor,
             options=self.options,

@@ -38,7 +38,8 @@ class Execution:
     `deadline` is the monotonic second at which it has taken too long. `arguments` is what the
     handler is called with, `run` among them if it takes one. `stopped` is the first reason to
     stop it, `has_begun` whether the handler was called, `is_given_up` that its end is of no
-    interest any more. `output` is the end of what it wrote, if that was heard.
+    interest any more. `output` is the end of what it wrote, if that was heard. `is_asked`: it
+    is no run, but the reschedule predicate's, after one.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class Execution:
         "claim",
         "deadline",
         "has_begun",
+        "is_asked",
         "is_given_up",
         "output",
         "run",
@@ -54,7 +56,13 @@ class Execution:
     )
 
     def __init__(
-        self, claim: Claim, arguments: tuple[Any, ...], run: Run | None, deadline: float
+        self,
+        claim: Claim,
+        arguments: tuple[Any, ...],
+        run: Run | None,
+        deadline: float,
+        *,
+        is_asked: bool = False,
     ) -> None:
         self.claim = claim
         self.arguments = arguments
@@ -62,6 +70,7 @@ class Execution:
         self.deadline = deadline
         self.stopped: Stop | None = None
         self.has_begun = False
+        self.is_asked = is_asked
         self.is_given_up = False
         self.output = ""
         self.task: asyncio.Task[None] | None = None

@@ -159,7 +159,7 @@ def _chosen(
                 after = None if outcome.after is None else parse_duration_ms(outcome.after)
                 return failed(error_of("retry", safe_text(outcome)), after)
             case Snooze():
-                at_ms = _snooze_ms(outcome.until, now_ms)
+                at_ms = instant_of(outcome.until, now_ms)
                 return Verdict(claim.raw_id, claim.fence, VerdictKind.SNOOZE, at_ms=at_ms)
             case Dead():
                 return failed(error_of("dead", safe_text(outcome)), final=True)
@@ -171,10 +171,11 @@ def _chosen(
     return failed(error_of("outcome", f"unknown outcome {type(outcome).__name__}"))
 
 
-def _snooze_ms(until: Any, now_ms: float) -> int:
+def instant_of(until: Any, now_ms: float, what: str = "until") -> int:
+    """Read a time as outcomes take it, in ms; raises WhenError."""
     if isinstance(until, datetime):
         if until.tzinfo is None:
-            raise WhenError("until is a datetime without a time zone")
+            raise WhenError(f"{what} is a datetime without a time zone")
         # Between two datetimes of one zone Python would count wall-clock hours.
         at_ms = (until - _EPOCH) // timedelta(milliseconds=1)
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scheduld import payload as codec
 from scheduld.clock import moved_ms
 from scheduld.errors import InvalidInput, ScheduldError
-from scheduld.handlers.contract import Run
+from scheduld.handlers.contract import run_of
 from scheduld.model import Claim, State, Task, VerdictKind, instant
 from scheduld.names import id_fault
 from scheduld.policies.endings import Ending, GivenBack, Raised, Unreadable, verdict
@@ -203,15 +203,7 @@ class Worker:
             return None
         if not handler.takes_run:
             return Job(claim, kind, handler, (payload,))
-        run = Run(
-            type=claim.type,
-            id=claim.id,
-            attempt=claim.attempt,
-            fence=claim.fence,
-            due=instant(claim.due_ms),
-            options=handler.options,
-            _notes=self._told,
-        )
+        run = run_of(claim, handler.options, self._told)
         return Job(claim, kind, handler, (payload, run))
 
     def _store(self, job: Job, ending: Ending) -> tuple[str, Task | None]:
