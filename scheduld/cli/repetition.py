@@ -40,7 +40,7 @@ def repetition(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str,
     yield "missed", str(task.missed) if task.missed else ""
     yield "moved", "" if task.grid_ms in (None, task.due_ms) else _moved(task, zone)
     if task.state in (State.SCHEDULED, State.RUNNING):
-        yield "then", _then(task, zone, now_ms)
+        yield "then", then(task, zone, now_ms)
 
 
 def upcoming(task: Task, now_ms: int, *, most: int = _MOST) -> Coming | None:
@@ -77,7 +77,8 @@ def upcoming_dict(task: Task, now_ms: int) -> dict[str, Any]:
     return {} if found is None else {"upcoming": [iso(ms) for ms in found.first]}
 
 
-def _then(task: Task, zone: str | None, now_ms: int) -> str:
+def then(task: Task, zone: str | None, now_ms: int) -> str:
+    """Say when it is due after that: of a series all, else the first few."""
     most = _MOST if task.series is not None else _SHOWN
     try:
         found = upcoming(task, now_ms, most=most)

@@ -90,10 +90,13 @@ class Replanning:
                 f"until is {iso(new.until_ms)}, before the next due {iso(due_ms)}",
                 hint="a later until; cancel ends the series",
             )
-        lines = _difference(old, new)
+        lines, step = _difference(old, new), self._step
+        is_moved = step.at_ms is not None or step.delay_ms is not None
+        if replan.every is not None and is_moved:
+            step = replace(step, at_ms=due_ms, delay_ms=None)  # exactly where the grid begins
         if replan.every is not None and not self._is_running:
-            lines["grid"] = ""  # the occurrence that waits is the first of the new grid
-        step = self._step
+            # The occurrence that waits is the first of the new grid.
+            lines["grid"] = str(due_ms) if is_moved else ""
         revision = step.if_revision
         if revision is None:
             revision = _number(self._raw.fields.get("revision"))
