@@ -325,5 +325,5 @@ class Verdict(NamedTuple):
     """One short line for the events: why it failed."""
     counted: bool = True
     """Whether a failed run counts as an attempt (a task that cannot be read does not)."""
-    told: str = ""
+    told: bytes = b""
     """Of a periodic task what comes after this occurrence, packed (lua/include/period.lua)."""

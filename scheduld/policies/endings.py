@@ -18,7 +18,7 @@ from scheduld.payload import encode_json
 from scheduld.policies.retry import wait_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 RESULT_LIMIT = 64 * 1024
 SHORTEST_SNOOZE_MS = 1_000
@@ -147,7 +147,7 @@ def masked(result: Verdict, mask: Callable[[str], str]) -> Verdict:
     if len(trace) >= TRACEBACK_LIMIT:
         error["traceback"] = f"...\n{error['traceback'][_EDGE:]}"
     # From the whole text: a secret that was cut in the middle would not be found in the reason.
-    return result._replace(detail=json.dumps(error), reason=_reason(error))
+    return result._replace(detail=json.dumps(error), reason=reason_of(error))
 
 
 def _chosen(
@@ -242,11 +242,12 @@ def _verdict(
         delay_ms=delay_ms,
         # ASCII: an error text may hold lone surrogates, which are no UTF-8.
         detail=json.dumps(error),
-        reason=_reason(error),
+        reason=reason_of(error),
         counted=counted,
     )
 
 
-def _reason(error: dict[str, Any]) -> str:
+def reason_of(error: Mapping[str, Any]) -> str:
+    """Say an error in one short line, for the events."""
     text = f"{error['kind']}: {error['message']}"[:_REASON_LIMIT]
     return printable(text).encode("ascii", "backslashreplace").decode()

@@ -119,7 +119,10 @@ local function start_next(id, told, next_at)
     redis.call('HSET', key, 'error', told.error)
   end
   set_due(id, tonumber(at))
-  note('rescheduled', id, told.missed and 'missed: ' .. told.missed .. ' of ' .. id)
+  note('rescheduled', id)
+  if told.missed then
+    note('missed', id, 'missed: ' .. told.missed .. ' of ' .. id)
+  end
 end
 
 -- What an occurrence leaves: its count, its result, its payload for the next one.

@@ -150,7 +150,7 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, key
         plain[from + 1], plain[from + 2], plain[from + 3] = id, payload, nominal
       else
         local row = take_one(id, at, task, is_anew, fence, lead)
-        row[9] = #plain / 3
+        row[9], row[10] = #plain / 3, row[9]
         rows[#rows + 1] = row
       end
       ids[count], leases[count * 2 - 1], leases[count * 2] = id, lease_end, id
