@@ -146,6 +146,12 @@ class Task:
     """Occurrences of a periodic task that have ended, done or dead."""
     missed: int | None = None
     """Instants of its grid that were passed over, because it was not or still run then."""
+    anchor_ms: int | None = None
+    """Where the grid of `every` begins."""
+    grid_ms: int | None = None
+    """Of a periodic task that was moved: the instant of its grid that the due stands for."""
+    series: dict[str, Any] | None = None
+    """`offsets` of a series, and the key of the payload that is its `anchor`."""
     owner: str | None = None
     started_ms: int | None = None
     finished_ms: int | None = None

@@ -18,7 +18,7 @@ from scheduld.importer import load
 from scheduld.names import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scheduld.model import TaskType
 
@@ -42,7 +42,7 @@ def resolve(task_type: TaskType, found: Any = None) -> Handler:
     elif ":" in name:
         handler = _from_callable(name, load(name), task_type)
     elif name in BUILT_IN:
-        handler = _built_in(name).make(task_type.options)
+        handler = _built_in(name).make(_options(task_type))
     else:
         handler = _from_plugin(name, task_type)
     if task_type.isolation == "thread" and handler.is_async:
@@ -95,6 +95,14 @@ def notes() -> list[str]:
         for plugin in found
         if plugin.name in BUILT_IN
     ]
+
+
+def _options(task_type: TaskType) -> Mapping[str, Any]:
+    """The options of a built-in handler: a mail is told that the anchor is none of its keys."""
+    options, extra = task_type.options, task_type.options.get("extra_keys", [])
+    if task_type.anchor is None or task_type.handler != "email" or not isinstance(extra, list):
+        return options
+    return {**options, "extra_keys": [*extra, task_type.anchor]}
 
 
 def _built_in(name: str) -> Any:

@@ -260,3 +260,7 @@ def _lines(task: Task, zone: str | None, *, known_now: bool, put_off: bool) -> I
     if due_ms is not None:
         now_ms = due_ms if known_now and task.created else wall_ms()
         yield f"due {describe(due_ms, zone, now_ms)}"
+        if task.created and (task.every or task.series) and not task.successor:
+            from scheduld.cli.repetition import then
+
+            yield f"then {then(task, task.timezone or zone, now_ms)}"

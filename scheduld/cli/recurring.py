@@ -84,6 +84,25 @@ _OPTIONS = (
 )
 
 
+def _edit_options() -> tuple[Callable[[F], F], ...]:
+    return (
+        click.option(
+            "--every", metavar="D", help="Another period, from the next due on; or the first one."
+        ),
+        click.option(
+            "--until", metavar="WHEN|DATE|never", help="Another end of a periodic task, or none."
+        ),
+        click.option("--max-runs", type=int, metavar="N", help="Ended after so many runs in all."),
+    )
+
+
+def replanning(function: F) -> F:
+    """Decorate `edit` with its options of periodic tasks."""
+    for option in reversed(_edit_options()):
+        function = option(function)
+    return function
+
+
 def tell_dry_run(type_name: str, task: Pending, zone: str | None, *, as_json: bool) -> None:
     """Print when a task would be due; of a long series the first `SHOWN`, and how many."""
     from scheduld.client.periods import instants

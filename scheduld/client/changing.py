@@ -13,9 +13,12 @@ from scheduld.names import printable
 from scheduld.policies.merge import merge
 from scheduld.store import usercalls
 from scheduld.store.keys import encode_id
+from scheduld.store.records import state_of
 
 if TYPE_CHECKING:
+    from scheduld.client.replanning import Replan
     from scheduld.client.verbs import Scope, Verb
+    from scheduld.store.answers import RawTask
     from scheduld.store.usercalls import Edit
 
 STOPPING = 2
@@ -60,25 +63,34 @@ def run_now(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an edit does, checked: `edit.payload` replaces the payload, `patch` is merged."""
+    """What an edit does, checked: `edit.payload` replaces the payload, `patch` is merged.
+
+    `replan` is what it says about coming again.
+    """
 
     edit: Edit
     patch: dict[str, Any] | None
     max_payload: int
+    replan: Replan | None = None
+
+    @property
+    def is_of_stored(self) -> bool:
+        """Whether what it stores depends on what is there."""
+        return self.patch is not None or self.edit.payload is not None or self.replan is not None
 
 
 def edit(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Task]:
-    """Change a task that has not begun; raises NotFound or Conflict.
+    """Change a task that has not begun, or what follows the run of a periodic one.
 
     A patch is made into a payload here, and stored only if nobody changed the task meanwhile;
-    else it is made anew.
+    else it is made anew. So is what depends on the period. Raises NotFound or Conflict.
     """
     keys, raw_id = scope.type(type_name), encode_id(task_id)
     wanted = change.edit.if_revision
     for _ in range(_MERGE_TRIES):
         step = change.edit
-        if change.patch is not None:
-            step = yield from _merged(scope, type_name, task_id, change)
+        if change.is_of_stored:
+            step = yield from _made(scope, type_name, task_id, change)
         edited = yield usercalls.edit(scope.caller, keys, raw_id, step)
         if edited.code == REFUSED:
             why = f"edited: it {_now(edited.state)}"
@@ -93,10 +105,21 @@ def edit(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Tas
     raise Conflict(f"{_ref(type_name, task_id)} is changed by others all the time")
 
 
-def _merged(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Edit]:
-    """Read the task, and make the edit that stores its payload with the patch in it."""
+def _made(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Edit]:
+    """Read the task, and make the edit of it as it is."""
     raw_id = encode_id(task_id)
     (raw,) = yield usercalls.read(scope.caller, scope.type(type_name), [raw_id])
+    step = change.edit if change.patch is None else _merged(raw, type_name, task_id, change)
+    is_kept = state_of(raw) in (State.SCHEDULED, State.RUNNING)
+    if is_kept and (change.replan is not None or "series" in raw.fields):
+        from scheduld.client.replanning import Replanning  # the calendar is large
+
+        return Replanning(_ref(type_name, task_id), raw, step).edit(change.replan)
+    return step
+
+
+def _merged(raw: RawTask, type_name: str, task_id: str, change: Change) -> Edit:
+    """Make the edit that stores the payload of a task with the patch in it."""
     old = raw.fields.get("payload")
     try:
         current = codec.decode(old)

@@ -48,23 +48,21 @@ class Recurrence(NamedTuple):
         told = period.fields()
         return {**told, "missed": str(self.missed)} if self.missed else told
 
-    def task_fields(self) -> dict[str, Any]:
-        """The fields of the `Task` that is added."""
-        return task_fields(self.period, self.missed)
-
-
-def task_fields(period: Period, missed: int) -> dict[str, Any]:
-    """Tell a period in the fields of a `Task`."""
-    series = period.series
-    return {
-        "every": period.every,
-        "until": iso(period.until_ms),
-        "max_runs": period.max_runs,
-        "timezone": period.zone,
-        "series": None if series is None else list(series.offsets),
-        "anchor": None if series is None else series.anchor,
-        "missed": missed,
-    }
+    def task_fields(self, due_ms: int) -> dict[str, Any]:
+        """The fields of the `Task` that is added, due at `due_ms`."""
+        period = self.period.begun_at(due_ms)
+        series = period.series
+        told = None if series is None else {"offsets": [*series.offsets], "anchor": series.anchor}
+        return {
+            "every": period.every,
+            "until": iso(period.until_ms),
+            "max_runs": period.max_runs,
+            "timezone": period.zone,
+            "anchor_ms": period.anchor_ms,
+            "series": told,
+            "runs": 0,
+            "missed": self.missed,
+        }
 
 
 def recurrence_of(
@@ -94,8 +92,8 @@ def recurrence_of(
         every=None if follows else str(parse_every(spec.every)),  # type: ignore[arg-type]
         series=series if follows else None,
         until_ms=until_ms(spec.until, timezone, now_ms),
-        max_runs=_runs(spec.max_runs),
-        zone=_name(timezone),
+        max_runs=check_runs(spec.max_runs),
+        zone=zone_name(timezone),
     )
     if follows:
         return _on_ladder(period, payload, now_ms)
@@ -215,7 +213,8 @@ def _end_of(day: date, timezone: str | tzinfo | None) -> int:
     return (settled.instants[-1] if settled.instants else settled.gap_end) - 1
 
 
-def _runs(value: object) -> int | None:
+def check_runs(value: object) -> int | None:
+    """Check a max_runs; raises InvalidInput."""
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_RUNS:
@@ -223,7 +222,7 @@ def _runs(value: object) -> int | None:
     return value
 
 
-def _name(timezone: str | tzinfo | None) -> str | None:
+def zone_name(timezone: str | tzinfo | None) -> str | None:
     """The IANA name of a zone, None for an offset: its clocks are not known."""
     if timezone is None:
         return None

@@ -51,9 +51,13 @@ class Shape:
 
     def task_fields(self, due_ms: int | None) -> dict[str, Any]:
         """Return the fields of the task that is due at `due_ms`."""
-        if self.expires_after_ms is None or due_ms is None:
+        if due_ms is None:
             return self.fields
-        return {**self.fields, "expires_ms": due_ms + self.expires_after_ms}
+        if self.expires_after_ms is not None:
+            return {**self.fields, "expires_ms": due_ms + self.expires_after_ms}
+        if self.recurrence is not None:
+            return {**self.fields, **self.recurrence.task_fields(due_ms)}
+        return self.fields
 
 
 def shape_of(
@@ -110,7 +114,6 @@ def _recurrence(
         return
     for name, value in found.packed().items():
         shape.add(name, value)
-    shape.fields |= found.task_fields()
     shape.due, shape.recurrence = found.due, found
 
 

@@ -71,6 +71,9 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         tick_ms=_number(fields, "tick"),
         runs=_number(fields, "runs") or 0 if is_periodic else None,
         missed=_number(fields, "missed") or 0 if is_periodic else None,
+        anchor_ms=_number(fields, "anchor"),
+        grid_ms=_number(fields, "grid"),
+        series=_series(fields),
         owner=_text(fields, "owner") if state is not State.SCHEDULED else None,
         started_ms=_started_ms(fields) if state is not State.SCHEDULED else None,
         finished_ms=(raw.died_ms if state is State.DEAD else raw.finished_ms) if ended else None,
@@ -141,6 +144,14 @@ def _successor(fields: dict[str, bytes]) -> dict[str, Any] | None:
         return None
     payload, _ = _payload({"payload": fields.get("next_payload", b"{}")})
     return {"due_ms": due, "payload": payload}
+
+
+def _series(fields: dict[str, bytes]) -> dict[str, Any] | None:
+    text = _text(fields, "series")
+    if text is None:
+        return None
+    offsets, _, anchor = text.partition(" ")
+    return {"offsets": offsets.split(","), "anchor": anchor}
 
 
 def _log(fields: dict[str, bytes]) -> list[dict[str, Any]] | None:

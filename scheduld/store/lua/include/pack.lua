@@ -20,7 +20,7 @@ local function write_load(id, at, load)
   local expires = load.expires or load.expires_after and int(at + load.expires_after)
   local values = {priority = load.priority, key = load.key, unique = load.unique,
     first = load.first, expires = expires, every = load.every, ['until'] = load['until'],
-    max_runs = load.max_runs, zone = load.zone, series = load.series,
+    max_runs = load.max_runs, zone = load.zone, series = load.series, missed = load.missed,
     -- The grid of a series begins where it was added to, whatever moves its first occurrence.
     anchor = load.anchor or load.every and int(at)}
   local fields = {}
