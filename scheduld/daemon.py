@@ -27,7 +27,7 @@ from scheduld.observe import masking
 from scheduld.observe.logs import catch_strays, configure
 from scheduld.observe.notify import Notifier
 from scheduld.observe.secrets import masker_for
-from scheduld.registry import notes, resolve
+from scheduld.registry import notes, resolve, resolve_predicate
 from scheduld.store.calls import Caller, NewTask, add
 from scheduld.store.connect import join
 from scheduld.store.keys import Keys
