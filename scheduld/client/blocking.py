@@ -118,12 +118,13 @@ class Client(Operating):
         """
         return self._do(self._requests.list_tasks(type, state, limit))
 
-    def cancel(self, type: str, id: str) -> Task:  # noqa: A002
+    def cancel(self, type: str, id: str, *, this_run: bool = False) -> Task:  # noqa: A002
         """Cancel a task; a running one is asked to stop and answered as running.
 
-        Raises NotFound, or Conflict if it has ended.
+        Of a periodic task that ends the series; with `this_run` only its run, or if it waits its
+        next occurrence. Raises NotFound, or Conflict if it has ended.
         """
-        return self._do(self._requests.cancel(type, id))
+        return self._do(self._requests.cancel(type, id, this_run=this_run))
 
     def requeue(self, type: str, id: str) -> Task:  # noqa: A002
         """Schedule a done, cancelled or dead task again, due now, its counters at zero.

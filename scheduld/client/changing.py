@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from scheduld.store.answers import RawTask
     from scheduld.store.usercalls import Edit
 
-_STOPPING = 2
-_REFUSED = 3
+STOPPING = 2
+REFUSED = 3
 _CHANGED = 4
 _MERGE_TRIES = 20
 _REQUEUE = "requeue it to run it again"
 _REPLACE = 'to follow it with another task, add that with on_conflict "replace"'
-_CANCEL = {"done": _REQUEUE, "dead": _REQUEUE}
+CANCEL_HINTS = {"done": _REQUEUE, "dead": _REQUEUE}
 _AGAIN = {"scheduled": "it is scheduled already", "early": "it is scheduled already"}
 _WAITING = {"running": _REPLACE, "done": _REQUEUE, "dead": _REQUEUE, "cancelled": _REQUEUE}
 
@@ -35,30 +35,30 @@ _WAITING = {"running": _REPLACE, "done": _REQUEUE, "dead": _REQUEUE, "cancelled"
 def cancel(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Cancel a task, or ask its run to stop; raises NotFound or Conflict."""
     decision = yield usercalls.cancel(scope.caller, scope.type(type_name), encode_id(task_id))
-    if decision.code == _REFUSED:
+    if decision.code == REFUSED:
         why = "cancelled: it has ended"
-        raise (yield from _refused(scope, type_name, task_id, decision.state, why, _CANCEL))
-    state = State.RUNNING if decision.code == _STOPPING else State.CANCELLED
-    return (yield from _changed(scope, type_name, task_id, state))
+        raise (yield from refused(scope, type_name, task_id, decision.state, why, CANCEL_HINTS))
+    state = State.RUNNING if decision.code == STOPPING else State.CANCELLED
+    return (yield from changed(scope, type_name, task_id, state))
 
 
 def requeue(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Schedule an ended task again, due now; raises NotFound or Conflict."""
     call = usercalls.requeue(scope.caller, scope.type(type_name), [encode_id(task_id)])
     (decision,) = yield call
-    if decision.code == _REFUSED:
+    if decision.code == REFUSED:
         why, hints = "requeued: it has not ended", {**_AGAIN, "running": "it runs now"}
-        raise (yield from _refused(scope, type_name, task_id, decision.state, why, hints))
-    return (yield from _changed(scope, type_name, task_id, State.SCHEDULED))
+        raise (yield from refused(scope, type_name, task_id, decision.state, why, hints))
+    return (yield from changed(scope, type_name, task_id, State.SCHEDULED))
 
 
 def run_now(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Make a task that waits due now; raises NotFound or Conflict."""
     decision = yield usercalls.run_now(scope.caller, scope.type(type_name), encode_id(task_id))
-    if decision.code == _REFUSED:
+    if decision.code == REFUSED:
         why = f"run now: it {_now(decision.state)}"
-        raise (yield from _refused(scope, type_name, task_id, decision.state, why, _WAITING))
-    return (yield from _changed(scope, type_name, task_id, State.SCHEDULED))
+        raise (yield from refused(scope, type_name, task_id, decision.state, why, _WAITING))
+    return (yield from changed(scope, type_name, task_id, State.SCHEDULED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ def edit(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Tas
         if change.is_of_stored:
             step = yield from _made(scope, type_name, task_id, change)
         edited = yield usercalls.edit(scope.caller, keys, raw_id, step)
-        if edited.code == _REFUSED:
+        if edited.code == REFUSED:
             why = f"edited: it {_now(edited.state)}"
-            raise (yield from _refused(scope, type_name, task_id, edited.state, why, _WAITING))
+            raise (yield from refused(scope, type_name, task_id, edited.state, why, _WAITING))
         if edited.code != _CHANGED:
-            return (yield from _changed(scope, type_name, task_id, State.SCHEDULED))
+            return (yield from changed(scope, type_name, task_id, State.SCHEDULED))
         if wanted is not None and edited.revision != wanted:
             raise Conflict(
                 f"{_ref(type_name, task_id)} has revision {edited.revision}, not {wanted}",
@@ -132,7 +132,7 @@ def _merged(raw: RawTask, type_name: str, task_id: str, change: Change) -> Edit:
     return change.edit.of_payload(payload, b"" if old is None else old)
 
 
-def _changed(scope: Scope, type_name: str, task_id: str, state: State) -> Verb[Task]:
+def changed(scope: Scope, type_name: str, task_id: str, state: State) -> Verb[Task]:
     """Read a task that was changed just now.
 
     It may be gone by now, ended and pruned: then it is told as the change left it.
@@ -145,7 +145,7 @@ def _ref(type_name: str, task_id: str) -> str:
     return f"{type_name}/{printable(task_id)}"
 
 
-def _refused(
+def refused(
     scope: Scope, type_name: str, task_id: str, state: str, why: str, hints: dict[str, str]
 ) -> Verb[ScheduldError]:
     """Make the error of a verb that the task's state does not allow."""

@@ -140,9 +140,13 @@ class Requests:
         wanted, most = check_state(state), _limit(limit)
         return Asked(lambda: list_tasks(self.scope, name, wanted, most))
 
-    def cancel(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
-        """Check a cancel."""
+    def cancel(self, type: object, id: object, *, this_run: bool = False) -> Asked[Task]:  # noqa: A002
+        """Check a cancel; a repeat of one of an occurrence would be of the one after it."""
         name, task_id = check_type(type), check_id(id)
+        if this_run:
+            from scheduld.client.skipping import cancel_run  # most cancels need no calendar
+
+            return Asked(lambda: cancel_run(self.scope, name, task_id), repeatable=False)
         return Asked(lambda: changing.cancel(self.scope, name, task_id))
 
     def requeue(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
