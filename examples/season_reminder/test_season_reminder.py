@@ -1,4 +1,4 @@
-"""Tests of a series of mails: through a mail server of the test's, in a spring that takes a second."""
+"""Tests of a series of mails, with a mail server of the test's: a spring in a second."""
 
 import socketserver
 import threading

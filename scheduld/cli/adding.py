@@ -129,7 +129,7 @@ def _add(given: Given) -> None:
         command = _repeat(given, common(), spec, collected)
         task = _sent(opened, given, spec, command)
         put_off = given.shaping.debounce is not None
-        known_now = due is None and given.delay is None and not put_off
+        known_now = due is None and given.delay is None and not put_off and task.series is None
         _tell(task, zone, common(), known_now=known_now, put_off=put_off)
         _warn_if_it_waits(opened, task)
 

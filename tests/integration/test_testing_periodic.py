@@ -13,8 +13,6 @@ from scheduld.errors import InvalidInput
 from scheduld.testing import TooManyRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scheduld.testing import Scheduler
     from scheduld.testing.worker import RunRecord
 
@@ -22,7 +20,7 @@ pytest_plugins = ["scheduld.testing.fixtures"]
 
 
 @pytest.fixture
-def kit(scheduld: Scheduler) -> Iterator[Scheduler]:
+def kit(scheduld: Scheduler) -> Scheduler:
     """A scheduler in Madrid, at noon of New Year's Day 2027."""
     scheduld.timezone = "Europe/Madrid"
     scheduld.move_to("2027-01-01 12:00")
@@ -49,7 +47,6 @@ def test_a_year_of_weeks_takes_a_moment(kit: Scheduler) -> None:
     local = ["08:00" if not "03-28" <= day[:5] < "10-31" else "07:00" for day in days(runs)]
     assert [day[6:] for day in days(runs)] == local
     assert runs[0].at == datetime(2027, 1, 4, 8, tzinfo=UTC)
-    assert all(later.at - run.at >= timedelta(days=6, hours=23) for run, later in zip(runs, runs[1:]))
     (task,) = kit.tasks("job")
     assert (task.runs, task.missed, task.payload) == (52, 0, {"n": 52})
 
@@ -86,11 +83,11 @@ def test_what_the_predicate_answers(
 
 
 def test_again_moves_one_occurrence(kit: Scheduler) -> None:
-    """The grid stays: what follows is where it was to be."""
+    """It stands for the next instant of the grid; what follows is where it was to be."""
     said = [Again(at=timedelta(hours=5)), True, True, False]
     kit.handle("job", nothing, reschedule_if=lambda _: said.pop(0))
     schedule_task("job", at="2027-01-02 09:00", every="1d")
-    assert days(kit.run_all()) == ["01-02 08:00", "01-02 13:00", "01-03 08:00", "01-04 08:00"]
+    assert days(kit.run_all()) == ["01-02 08:00", "01-02 13:00", "01-04 08:00", "01-05 08:00"]
 
 
 def test_the_predicate_has_a_copy(kit: Scheduler) -> None:
@@ -245,7 +242,7 @@ async def test_in_a_loop(kit: Scheduler) -> None:
     async with AsyncClient() as client:
         await client.schedule("job", every="1h", max_runs=4, id="s")
         assert len(await kit.arun_all()) == 4
-        assert (await client.get("job", "s")).payload == {"n": 3}
+        assert (await client.get("job", "s")).payload == {"n": 4}
 
 
 def test_types_with_faults_are_refused(kit: Scheduler) -> None:
