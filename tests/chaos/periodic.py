@@ -152,7 +152,7 @@ class Rounds:
                 task = self._client.get(kind, name)
                 nominal = self._server.hget(self._keys.type(kind).task(name.encode()), "due")
                 # One that was claimed and given back at the stop is due when that was.
-                due_ms = int(nominal) if nominal else task.due_ms  # type: ignore[arg-type]
+                due_ms = int(nominal) if nominal else task.due_ms
                 judge(replace(task, due_ms=due_ms), lines, dead, self.account)
         return self.account
 
