@@ -214,3 +214,26 @@ def test_a_zone_is_needed_and_said(cli: Cli) -> None:
     ran = cli("add", "--type", "season", START)
     assert (ran.code, ran.out) == (2, "")
     assert "scheduld.toml:8: types.season.series: series: '1w' has no sign" in ran.err
+
+
+def test_one_occurrence_is_cancelled(season: Cli) -> None:
+    """`cancel --this-run` tells what is next; of a one-off it is refused, with what would be right."""
+    add = ("add", "--type", "hello", "--at", "2090-01-01 09:00")
+    season(*add, "--id", "w", "--every", "7d", "--max-runs", "5").ok()
+    assert season("cancel", "hello/w", "--this-run").ok().out == (
+        "hello/w next at 2090-01-08T08:00:00.000Z\n"
+    )
+    told = season("cancel", "hello/w", "--this-run", "--json").ok().json
+    assert (told["state"], told["due"], told["runs"]) == (
+        "scheduled",
+        "2090-01-15T08:00:00.000Z",
+        0,
+    )
+    season(*add, "--id", "once").ok()
+    refused = season("cancel", "hello/once", "--this-run")
+    assert refused.code == 1
+    assert refused.err == (
+        "scheduld: hello/once is not periodic: it has one run only (cancel it without --this-run)\n"
+    )
+    assert shown(season, "hello/once")["state"] == "scheduled"
+    assert season("cancel", "hello/w").ok().out == "hello/w cancelled\n"
