@@ -217,7 +217,7 @@ def test_a_zone_is_needed_and_said(cli: Cli) -> None:
 
 
 def test_one_occurrence_is_cancelled(season: Cli) -> None:
-    """`cancel --this-run` tells what is next; of a one-off it is refused, with what would be right."""
+    """`cancel --this-run` tells what is next; of a one-off it is refused, and says what is right."""
     add = ("add", "--type", "hello", "--at", "2090-01-01 09:00")
     season(*add, "--id", "w", "--every", "7d", "--max-runs", "5").ok()
     assert season("cancel", "hello/w", "--this-run").ok().out == (

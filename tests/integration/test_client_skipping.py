@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,7 +25,7 @@ def ask(request: pytest.FixtureRequest, fast_store: Store) -> Asker:
     return Asker(request.param, fast_store)
 
 
-def weekly(ask: Asker, **options: object) -> None:
+def weekly(ask: Asker, **options: Any) -> None:
     """Add a task that comes every week from 2100 on."""
     ask("schedule", "job", id="x", at=f"@{FIRST_MS // 1000}", every="7d", **options)
 
@@ -75,7 +75,9 @@ def test_a_period_that_cannot_be_read_is_told(ask: Asker) -> None:
     """Nobody could say what would follow; the series can still be cancelled."""
     weekly(ask)
     ask.store.redis.hset(ask.store.task_key("x"), "every", "often")
-    with pytest.raises(Conflict, match="job/x: nobody can tell what would follow: .*often") as told:
+    with pytest.raises(
+        Conflict, match=r"job/x: nobody can tell what would follow: .*often"
+    ) as told:
         ask("cancel", "job", "x", this_run=True)
     assert told.value.hint == "edit what is wrong, or cancel the whole series"
     assert ask("cancel", "job", "x").state == State.CANCELLED
