@@ -25,13 +25,13 @@ local function skip(state)
   make_ready(id, state)
   leave_line(id, unpack(redis.call('HMGET', task, 'key', 'moved')))
   note('run_cancelled', id)
-  start_next(id, {at = next_at})
+  periods().start_next(id, {at = next_at})
 end
 
 local state = state_of(id)
 local is_waiting = state == 'scheduled' or state == 'early'
 local code = 3
-if this_run ~= '' and (is_waiting or state == 'running') and not is_periodic(task)
+if this_run ~= '' and (is_waiting or state == 'running') and not periods().is_periodic(task)
   or this_run ~= '' and is_waiting and not is_as_seen() then
   code = 4
 elseif is_waiting and next_at ~= '' then

@@ -23,7 +23,7 @@ local at, delay, payload, period = ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 
 local state = state_of(id)
 local known = state == 'broken' and {} or redis.call('HMGET', task, 'revision', 'edited', 'payload')
-local is_next = is_for_next(task, state)
+local is_next = periods().is_for_next(task, state)
 if state == 'scheduled' and (redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)) then
   -- A plain add of an ended id: its new life has no edits behind it.
   known = {false, false, known[3]}
@@ -46,13 +46,13 @@ elseif state == 'scheduled' or state == 'early' or is_next then
       redis.call('HSET', task, 'payload', payload)
     end
     if period ~= '' then
-      change_period(task, period, is_next)
+      periods().change_period(task, period, is_next)
     end
     local time = at ~= '' and tonumber(at) or delay ~= '' and now + tonumber(delay)
     if time and is_next then
       redis.call('HSET', task, 'next_at', int(time))
     elseif time then
-      keep_grid(task, redis.call('ZSCORE', due, id))
+      periods().keep_grid(task, redis.call('ZSCORE', due, id))
       leave_line(id, unpack(redis.call('HMGET', task, 'key', 'moved')))
       redis.call('HDEL', task, 'due', 'moved')
       set_due(id, time)

@@ -23,9 +23,9 @@ local function give_back(id, max_interruptions)
     -- It never ran: nothing to count, and no verdict to wait for.
     redis.call('HDEL', key, 'early', 'fence')
     set_due(id, number(early) or now)
-  elseif task[2] and task[6] and is_periodic(key) then
+  elseif task[2] and task[6] and periods().is_periodic(key) then
     redis.call('HDEL', key, 'fence')
-    leave_out(id)
+    periods().leave_out(id)
   elseif task[2] then
     end_cancelled(id)
   elseif redis.call('EXISTS', key) == 0 then
@@ -33,7 +33,7 @@ local function give_back(id, max_interruptions)
       'no_hash: removed while it ran')
   else
     local lost = count_up(key, 'interruptions')
-    if lost >= max_interruptions and is_periodic(key) then
+    if lost >= max_interruptions and periods().is_periodic(key) then
       -- Its series goes on: the next claim ends the occurrence, and runs nothing.
       redis.call('HSETNX', key, 'over', 'interrupted')
       note('lost', id)

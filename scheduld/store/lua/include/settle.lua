@@ -49,9 +49,9 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted, told)
   end
   if task[5] or told ~= '' then
     if not task[5] then
-      end_occurrence(id, kind, read_load(told), detail, reason, counted)
-    elseif task[12] and is_periodic(key) then
-      leave_out(id)
+      periods().end_occurrence(id, kind, read_load(told), detail, reason, counted)
+    elseif task[12] and periods().is_periodic(key) then
+      periods().leave_out(id)
     else
       end_cancelled(id)
     end
