@@ -197,11 +197,11 @@ def test_a_series_is_whole_whatever_is_called(valkey_server: RunningServer) -> N
     run_state_machine_as_test(
         OnServer,
         settings=settings(
-            max_examples=200,
+            max_examples=30,
             stateful_step_count=40,
             deadline=None,
             report_multiple_bugs=False,
-            phases=[Phase.generate],
+            phases=[Phase.reuse, Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
         ),
     )
