@@ -13,13 +13,15 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scheduld.handlers.contract import Run
+from scheduld.model import instant
 from scheduld.names import printable
 from scheduld.policies.endings import Ending, GivenBack, Raised, Returned, returned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from scheduld.handlers.contract import Handler, Run
+    from scheduld.handlers.contract import Handler, Notes
     from scheduld.model import Claim
 
 
@@ -190,6 +192,22 @@ class Threads:
         while self._over:
             execution, ending = self._over.popleft()
             self._ended(execution, ending)
+
+
+def run_of(claim: Claim, options: Mapping[str, Any], notes: Notes | None) -> Run:
+    """Make what the handler of a claimed task may know about its run."""
+    tick_ms = claim.tick_ms
+    return Run(
+        type=claim.type,
+        id=claim.id,
+        attempt=claim.attempt,
+        fence=claim.fence,
+        due=instant(claim.due_ms),
+        tick=None if tick_ms is None else instant(tick_ms),
+        schedule=claim.schedule,
+        options=options,
+        _notes=notes,
+    )
 
 
 def task_ref(claim: Claim) -> str:

@@ -12,13 +12,12 @@ import structlog
 
 from scheduld import payload as codec
 from scheduld.clock import monotonic
-from scheduld.engine.isolation import Execution, Inline, Isolation, Stop, Threads, task_ref
+from scheduld.engine.isolation import Execution, Inline, Isolation, Stop, Threads, run_of, task_ref
 from scheduld.engine.processes import GRACE_S, Processes
 from scheduld.engine.reschedule import ends_occurrence
 from scheduld.engine.series import Series
 from scheduld.engine.times import Times
 from scheduld.errors import InvalidInput
-from scheduld.handlers.contract import run_of
 from scheduld.model import Claim, Verdict, VerdictKind, iso
 from scheduld.names import id_fault
 from scheduld.observe import masking

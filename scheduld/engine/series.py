@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from scheduld import payload as codec
-from scheduld.engine.isolation import Execution, Inline, Isolation, Stop, Threads, task_ref
+from scheduld.engine.isolation import Execution, Inline, Isolation, Stop, Threads, run_of, task_ref
 from scheduld.engine.processes import START_S
 from scheduld.engine.reschedule import of_what_is_over, with_next
 from scheduld.errors import InvalidInput
-from scheduld.handlers.contract import run_of
 from scheduld.model import Claim, Verdict, iso
 from scheduld.observe import masking
 from scheduld.policies.endings import Ending, GivenBack, Raised, TimedOut, error_dict

@@ -8,13 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scheduld.model import instant
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from scheduld.model import Claim, Isolation
+    from scheduld.model import Isolation
 
 
 class Notes(Protocol):
@@ -82,22 +80,6 @@ class Run:
         line = log_text(text)
         if self._notes is not None:
             self._notes.log(self, line)
-
-
-def run_of(claim: Claim, options: Mapping[str, Any], notes: Notes | None) -> Run:
-    """Make what the handler of a claimed task may know about its run."""
-    tick_ms = claim.tick_ms
-    return Run(
-        type=claim.type,
-        id=claim.id,
-        attempt=claim.attempt,
-        fence=claim.fence,
-        due=instant(claim.due_ms),
-        tick=None if tick_ms is None else instant(tick_ms),
-        schedule=claim.schedule,
-        options=options,
-        _notes=notes,
-    )
 
 
 @dataclass(frozen=True, slots=True)

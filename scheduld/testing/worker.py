@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld import payload as codec
 from scheduld.clock import moved_ms
+from scheduld.engine.isolation import run_of
 from scheduld.engine.reschedule import ends_occurrence, of_what_is_over, with_next
 from scheduld.errors import InvalidInput, ScheduldError
-from scheduld.handlers.contract import run_of
 from scheduld.model import Claim, State, Task, VerdictKind, instant
 from scheduld.names import id_fault
 from scheduld.payload import DEFAULT_MAX_BYTES
