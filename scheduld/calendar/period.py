@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from scheduld.calendar.rule import Rule
+    from scheduld.model import TaskType
 
 FIELDS = ("every", "series", "until", "max_runs", "zone", "anchor")
 """Fields of a task's hash, and names in the load of an add, that a `Period` is made of."""
@@ -55,6 +56,11 @@ class Series:
         if not (offsets and anchor):
             raise InvalidInput(f"{printable(text[:60])!r} is no series of a task")
         return cls(tuple(offsets.split(",")), anchor)
+
+
+def series_of(kind: TaskType) -> Series | None:
+    """The ladder that the tasks of a type follow."""
+    return Series(kind.series, kind.anchor) if kind.series and kind.anchor else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
