@@ -6,6 +6,7 @@ outage  the server stopped, frozen, killed and restarted under a daemon with 20 
 idle    requests a second, and CPU, of an idle daemon with 20 types
 million every command that reads, on a server with a million scheduled tasks
 drain   descriptors, connections and memory of a daemon over many tasks, failing ones among them
+periodic  a SIGKILL within 50 ms after the end of a run of a periodic task, again and again
 stop    SIGTERM at random moments of an idle daemon's life
 """
 
@@ -20,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.chaos import drain, faults, idle, kills, million, outages
+from tests.chaos import drain, faults, idle, kills, million, outages, periodic
 from tests.support.daemons import DaemonProcess, let_pass
 from tests.support.servers import start_server
 
@@ -37,9 +38,11 @@ def main() -> int:
     )
     parser.add_argument("what", choices=_COMMANDS, nargs="?", default="kill")
     parser.add_argument("--server", choices=("valkey", "redis7"), default="valkey")
-    parser.add_argument("--rounds", type=int, default=200, help="kill, stop; default: 200")
     parser.add_argument(
-        "--seed", type=int, default=random.randrange(1_000_000), help="kill, stop, faults"
+        "--rounds", type=int, default=200, help="kill, periodic, stop; default: 200"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=random.randrange(1_000_000), help="kill, periodic, stop, faults"
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="faults; default: 5")
     parser.add_argument("--seconds", type=float, default=12.0, help="outage, idle; default: 12")
@@ -68,6 +71,17 @@ def _kill(folder: Path, server: RunningServer, said: argparse.Namespace) -> list
             if number % 20 == 0:
                 sys.stderr.write(f"round {number} of {said.rounds}\n")
         account = run.settle(60.0)
+    _say(str(account))
+    return account.violations
+
+
+def _periodic(folder: Path, server: RunningServer, said: argparse.Namespace) -> list[str]:
+    with closing(periodic.Rounds(periodic.site(folder, server.url), server, said.seed)) as run:
+        for number in range(1, said.rounds + 1):
+            run.round()
+            if number % 20 == 0:
+                sys.stderr.write(f"kill {number} of {said.rounds}\n")
+        account = run.settle()
     _say(str(account))
     return account.violations
 
@@ -161,6 +175,7 @@ _MOST_KB_A_THOUSAND = 10.0
 """In the second half of the tasks; what the heap of a process wanders by is not nothing."""
 _COMMANDS = {
     "kill": _kill,
+    "periodic": _periodic,
     "faults": _faults,
     "outage": _outage,
     "idle": _idle,
