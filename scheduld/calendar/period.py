@@ -187,7 +187,7 @@ def anchor_of(key: str, payload: Mapping[str, Any], zone: ZoneInfo | None) -> in
         raise InvalidInput(f"{where}, which the series is around, is missing", hint=_ISO_HINT)
     value = payload[key]
     if not isinstance(value, str):
-        raise InvalidInput(f"{where} is no time, but {type(value).__name__}", hint=_ISO_HINT)
+        raise InvalidInput(f"{where} is no time, but {_kind(value)}", hint=_ISO_HINT)
     text = value.strip()
     if _DATE.fullmatch(text):
         hint = f'add the time of day: "{text}T09:00"'
@@ -198,6 +198,11 @@ def anchor_of(key: str, payload: Mapping[str, Any], zone: ZoneInfo | None) -> in
         return instant_ms(text, timezone=zone, now=instant(0), allow_past=True)
     except InvalidInput as exc:
         raise InvalidInput(f"{where}: {exc.message}", hint=exc.hint) from None
+
+
+def _kind(value: object) -> str:
+    kinds = {bool: "true or false", dict: "an object", list: "an array", type(None): "null"}
+    return kinds.get(type(value), "a number")
 
 
 def _text(fields: Mapping[str, bytes | None], name: str) -> str | None:

@@ -185,7 +185,8 @@ def until_ms(value: str | date | None, timezone: str | tzinfo | None, now_ms: in
     try:
         return instant_ms(value, timezone=timezone, now=instant(now_ms), allow_past=True)
     except WhenError as exc:
-        raise WhenError(f"until: {exc.message}", hint=exc.hint) from None
+        hint = f'a date such as "2026-12-24", or {exc.hint}'
+        raise WhenError(f"until: {exc.message}", hint=hint) from None
 
 
 def _date(text: str) -> date | None:
