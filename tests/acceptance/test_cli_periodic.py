@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.cli import Cli, cli
+
+if TYPE_CHECKING:
+    from tests.support.servers import RunningServer
 
 __all__ = ["cli"]  # the fixture
 
@@ -214,3 +217,29 @@ def test_a_zone_is_needed_and_said(cli: Cli) -> None:
     ran = cli("add", "--type", "season", START)
     assert (ran.code, ran.out) == (2, "")
     assert "scheduld.toml:8: types.season.series: series: '1w' has no sign" in ran.err
+
+
+def test_what_others_wrote_is_no_traceback(season: Cli, valkey_server: RunningServer) -> None:
+    """A stored period, end or anchor that makes no sense is told where it would be used."""
+    season("add", "--type", "hello", "--id", "w", "--every", "1h", "--in", "1h").ok()
+    season("add", "--type", "season", "--id", "s", START).ok()
+    with valkey_server.client() as redis:
+        redis.hset(f"{season.namespace}:{{hello}}:task:w", mapping={"every": "x", "until": "y"})
+        redis.hset(f"{season.namespace}:{{season}}:task:s", "payload", '{"season_start": 5}')
+    assert facts(season, "hello/w")["then"].startswith("cannot be told: every 'x' is not an")
+    assert facts(season, "season/s")["then"].startswith("cannot be told: the payload's")
+    assert "upcoming" not in shown(season, "hello/w")
+    assert "series" in season("list", "--type", "season").ok().out
+    # An anchor that could not be read, and can be now.
+    season("edit", "season/s", "season_start=2091-06-02T09:00").ok()
+    assert shown(season, "season/s")["due"] == "2091-05-26T07:00:00.000Z"
+
+
+def test_an_occurrence_of_a_series_moved_by_hand(season: Cli) -> None:
+    """The time that the edit says, and the new anchor for what follows."""
+    season("add", "--type", "season", "--id", "s", START).ok()
+    at = ("--at", "2090-01-05 10:00")
+    season("edit", "season/s", *at, "season_start=2090-06-02T09:00").ok()
+    told = shown(season, "season/s")
+    assert told["due"] == "2090-01-05T09:00:00.000Z"
+    assert told["upcoming"][-1] == "2090-06-02T07:00:00.000Z"
