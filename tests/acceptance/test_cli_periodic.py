@@ -243,3 +243,26 @@ def test_an_occurrence_of_a_series_moved_by_hand(season: Cli) -> None:
     told = shown(season, "season/s")
     assert told["due"] == "2090-01-05T09:00:00.000Z"
     assert told["upcoming"][-1] == "2090-06-02T07:00:00.000Z"
+
+
+def test_one_occurrence_is_cancelled(season: Cli) -> None:
+    """`cancel --this-run` tells what is next; of a one-off it is refused, and says what is right."""
+    add = ("add", "--type", "hello", "--at", "2090-01-01 09:00")
+    season(*add, "--id", "w", "--every", "7d", "--max-runs", "5").ok()
+    assert season("cancel", "hello/w", "--this-run").ok().out == (
+        "hello/w next at 2090-01-08T08:00:00.000Z\n"
+    )
+    told = season("cancel", "hello/w", "--this-run", "--json").ok().json
+    assert (told["state"], told["due"], told["runs"]) == (
+        "scheduled",
+        "2090-01-15T08:00:00.000Z",
+        0,
+    )
+    season(*add, "--id", "once").ok()
+    refused = season("cancel", "hello/once", "--this-run")
+    assert refused.code == 1
+    assert refused.err == (
+        "scheduld: hello/once is not periodic: it has one run only (cancel it without --this-run)\n"
+    )
+    assert shown(season, "hello/once")["state"] == "scheduled"
+    assert season("cancel", "hello/w").ok().out == "hello/w cancelled\n"

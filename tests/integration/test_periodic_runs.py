@@ -35,12 +35,12 @@ class Asked:
     """A predicate that notes what it was asked, and goes on with a counter that is one higher."""
 
     def __init__(self, gate: Gate | None = None) -> None:
-        self.runs: list[tuple[str | None, int]] = []
+        self.runs: list[tuple[str, int]] = []
         self._gate = gate
 
     async def answer(self, payload: Payload, run: Run) -> Payload:
         """Wait for the gate, if there is one."""
-        self.runs.append((iso(round(run.due.timestamp() * 1000)), payload.get("count", 0)))
+        self.runs.append((str(iso(round(run.due.timestamp() * 1000))), payload.get("count", 0)))
         payload["spoilt"] = True
         if self._gate is not None:
             await self._gate.inline(payload, run)
@@ -68,7 +68,7 @@ async def test_each_occurrence_starts_on_its_instant(site: Site) -> None:
     assert [start.payload.get("count", 0) for start in journal.starts] == list(range(8))
     assert first is not None
     assert task.missed is not None
-    grid = [iso(first + 150 * number) for number in range(8 + task.missed)]
+    grid = [str(iso(first + 150 * number)) for number in range(8 + task.missed)]
     assert [count for _, count in asked.runs] == list(range(8))
     dues = [due for due, _ in asked.runs]
     assert dues == sorted(set(dues) & set(grid))

@@ -161,14 +161,22 @@ def test_an_occurrence_that_is_moved_leaves_the_grid(store: Store, at: int) -> N
     assert task_of(store).due_ms == NOW + 2 * HOUR
 
 
-def test_again_moves_one_occurrence(store: Store) -> None:
-    """The predicate's own time is one too."""
+def test_again_leaves_the_grid(store: Store) -> None:
+    """The predicate's own time is one occurrence; however often it asks for one, the instant of
+    the grid that comes next is none the later."""
     store.occur(begin(store), at_ms=NOW + 60_000)
-    store.pass_ms(60_000)
-    claim = store.take("x")
-    assert claim.due_ms == NOW + 60_000
-    store.occur(claim)
-    assert task_of(store).due_ms == NOW + 2 * HOUR
+    for number in (1, 2, 3):
+        store.pass_ms(60_000)
+        claim = store.take("x")
+        assert claim.due_ms == NOW + number * 60_000
+        at_ms = None if number == 3 else store.time + 60_000
+        store.occur(claim, at_ms=at_ms)
+    assert task_of(store).due_ms == NOW + HOUR
+    store.pass_ms(HOUR)
+    store.occur(store.take("x"), at_ms=NOW + 3 * HOUR + 5)
+    store.pass_ms(2 * HOUR)
+    store.occur(store.take("x"))
+    assert task_of(store).due_ms == NOW + 4 * HOUR
 
 
 def test_run_now_leaves_the_grid(store: Store) -> None:

@@ -82,12 +82,12 @@ def test_what_the_predicate_answers(
     assert kit.client.get("job", "s").payload == payload
 
 
-def test_again_moves_one_occurrence(kit: Scheduler) -> None:
-    """It stands for the next instant of the grid; what follows is where it was to be."""
+def test_again_leaves_the_grid(kit: Scheduler) -> None:
+    """What follows is at the next instant of the grid."""
     said = [Again(at=timedelta(hours=5)), True, True, False]
     kit.handle("job", nothing, reschedule_if=lambda _: said.pop(0))
     schedule_task("job", at="2027-01-02 09:00", every="1d")
-    assert days(kit.run_all()) == ["01-02 08:00", "01-02 13:00", "01-04 08:00", "01-05 08:00"]
+    assert days(kit.run_all()) == ["01-02 08:00", "01-02 13:00", "01-03 08:00", "01-04 08:00"]
 
 
 def test_the_predicate_has_a_copy(kit: Scheduler) -> None:

@@ -1,7 +1,7 @@
 -- Ends of the occurrences of periodic tasks. Whoever ends one has computed what comes next
 -- (scheduld/engine/reschedule.py) and tells it, in lines of NAME=VALUE:
 --   at        ms of the next occurrence ...
---   grid      ... and the instant of the grid that it stands for, if that is another one
+--   grid      ... and the next instant of the grid, if that is another one
 --   ends      or why there is none: predicate, until, max_runs, broken
 --   missed    how many instants of the grid were passed over
 --   revision  the task's, and ...
@@ -110,7 +110,8 @@ end
 
 local function start_next(id, told, next_at)
   local key, at = prefix .. id, next_at or told.at
-  local grid = told.grid or next_at and told.at
+  -- What people moved stands for the instant that it was moved from.
+  local grid = next_at and (told.grid or told.at)
   redis.call('HDEL', key, unpack(of_occurrence))
   if grid then
     redis.call('HSET', key, 'grid', grid)
