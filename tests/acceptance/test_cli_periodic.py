@@ -86,11 +86,22 @@ def test_a_dry_run_stores_nothing(season: Cli) -> None:
     assert one.json == {
         "type": "hello",
         "payload": {},
-        "instants": [{"utc": "2090-01-01T09:00:00.000Z", "local": "2090-01-01T10:00:00+01:00"}],
+        "instants": [
+            {"utc": "2090-01-01T09:00:00.000Z", "local": "2090-01-01T10:00:00+01:00", "note": ""}
+        ],
         "count": 1,
         "missed": 0,
     }
     assert "the config has no type 'hell'" in season(*run, "hell").err
+    # Where the clock is set forward over one of them, or shows one twice.
+    night = ("--at", "2090-03-25 02:30", "--every", "1d", "--max-runs", "2")
+    assert (
+        season(*run, "hello", *night)
+        .out.splitlines()[1]
+        .startswith("due 2090-03-26T03:00:00+02:00 (Europe/Madrid), 2090-03-26T01:00:00Z, in ")
+    )
+    told = season(*run, "hello", *night, "--json").json
+    assert told["instants"][1]["note"] == "02:30 does not exist, moved to 03:00"
 
 
 def test_a_series_is_told_in_full(season: Cli) -> None:
@@ -246,7 +257,7 @@ def test_an_occurrence_of_a_series_moved_by_hand(season: Cli) -> None:
 
 
 def test_one_occurrence_is_cancelled(season: Cli) -> None:
-    """`cancel --this-run` tells what is next; of a one-off it is refused, and says what is right."""
+    """`cancel --this-run` tells what is next; of a one-off it is refused, with what is right."""
     add = ("add", "--type", "hello", "--at", "2090-01-01 09:00")
     season(*add, "--id", "w", "--every", "7d", "--max-runs", "5").ok()
     assert season("cancel", "hello/w", "--this-run").ok().out == (
