@@ -6,12 +6,12 @@ use; the rules of Debian's cron are applied to a table of which wall time each m
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import random
     from datetime import tzinfo
 
 _LIMITS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
@@ -36,9 +36,7 @@ class Expression:
 
     def __post_init__(self) -> None:
         self.fields = self.text.split()
-        sets = [
-            _numbers(part, *limits) for part, limits in zip(self.fields, _LIMITS, strict=True)
-        ]
+        sets = [_numbers(part, *limits) for part, limits in zip(self.fields, _LIMITS, strict=True)]
         self.minutes, self.hours, self.days, self.months, weekdays = sets
         self.weekdays = {number % 7 for number in weekdays}
         self.wild = self.fields[0][0] == "*" or self.fields[1][0] == "*"
@@ -102,7 +100,9 @@ def changes(zone: tzinfo, first: int, last: int) -> list[datetime]:
         if start.astimezone(zone).utcoffset() != (start + step).astimezone(zone).utcoffset():
             for number in range(360):
                 minute = start + number * MINUTE
-                offsets = (moment.astimezone(zone).utcoffset() for moment in (minute, minute + MINUTE))
+                offsets = (
+                    moment.astimezone(zone).utcoffset() for moment in (minute, minute + MINUTE)
+                )
                 if len(set(offsets)) == 2:
                     found.append(minute + MINUTE)
         start += step
@@ -116,7 +116,16 @@ def expression(dice: random.Random, near: datetime) -> str:
         ("0", "30", "*", "*/15", "*/7", "15,45", str(dice.randrange(60)), "5-50/9", "0-59")
     )
     hours = dice.choice(
-        ("*", "*/2", "0-23/2", "0-23", str(hour % 24), str(hour % 24), f"{min(hour % 24, 20)}-23", "0,1,2,3")
+        (
+            "*",
+            "*/2",
+            "0-23/2",
+            "0-23",
+            str(hour % 24),
+            str(hour % 24),
+            f"{min(hour % 24, 20)}-23",
+            "0,1,2,3",
+        )
     )
     day = dice.choice(("*", "*", "*", "*/2", str(near.day), "1-31", f"{near.day},31"))
     month = dice.choice(("*", "*", str(near.month), f"1,{near.month}"))
