@@ -131,7 +131,7 @@ class WallClock:
 
     def stretches(self, first: int, last: int) -> Iterator[Stretch]:
         """The stretches from that of the instant `first` to that of `last`, in order, in a row."""
-        stretch = self.stretch(first)
+        stretch = self.stretch(max(first, FIRST_MS))
         yield stretch
         while stretch.end <= last and stretch.end < LAST_MS:
             end, stretch = stretch.end, self.stretch(stretch.end)
@@ -141,7 +141,7 @@ class WallClock:
 
     def stretches_back(self, first: int, last: int) -> Iterator[Stretch]:
         """The same as `stretches`, the newest first."""
-        stretch = self.stretch(last)
+        stretch = self.stretch(min(last, LAST_MS))
         yield stretch
         while stretch.start > first and stretch.start > FIRST_MS:
             start, stretch = stretch.start, self.stretch(stretch.start - 1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,51 +11,8 @@ import pytest
 from scheduld import CronError
 from scheduld.calendar.cron import CronRule
 from scheduld.calendar.expression import parse
-from tests.support.cron_oracle import MINUTE, ZONES, Expression, Window, changes, expression
-
-if TYPE_CHECKING:
-    from scheduld.calendar.rule import DstGap, DstOverlap
-
-WIDTH = timedelta(hours=46)
-EDGE = timedelta(hours=26)
-"""What happens at the edge of a window may be decided outside; no change is longer."""
-
-
-def ms(moment: datetime) -> int:
-    """An instant as the rules count it."""
-    return int(moment.timestamp()) * 1_000
-
-
-def fired(rule: CronRule, start: datetime, end: datetime) -> list[datetime]:
-    """What a rule gives in start <= instant < end, asked one by one."""
-    found = []
-    at = rule.after(ms(start) - 1)
-    while at is not None and at < ms(end):
-        found.append(at)
-        at = rule.after(at)
-    assert all(first < second for first, second in pairwise(found))
-    return [datetime.fromtimestamp(instant / 1_000, UTC) for instant in found]
-
-
-def check(window: Window, text: str, gap: DstGap, overlap: DstOverlap) -> None:
-    """Compare all that a rule can be asked with the window, cut where its edges decide."""
-    try:
-        spec = parse(text)
-    except CronError:
-        return  # no such date
-    rule = CronRule(spec, window.zone, gap, overlap)
-    start, end = window.start + EDGE, window.end - EDGE
-    expected = [t for t in window.ticks(Expression(text), gap, overlap) if start <= t < end]
-    assert fired(rule, start, end) == expected, (text, window.zone)
-    instants = [ms(t) for t in expected]
-    low, high = ms(start) - 1, ms(end) - 1
-    assert rule.count(low, high, 10_000) == len(expected), (text, window.zone)
-    assert rule.newest(low, high, 10_000) == instants
-    assert rule.newest(low, high, 3) == instants[-3:]
-    for instant in instants[:3]:
-        assert rule.after(instant - 1) == instant
-        assert rule.newest(low, instant) == [instant]
-        assert rule.newest(low, instant - 1) == instants[: instants.index(instant)][-1:]
+from tests.support.cron_checks import check, check_around, fired, ms
+from tests.support.cron_oracle import ZONES, Window, changes, expression
 
 
 @pytest.mark.parametrize("name", ZONES)
@@ -67,12 +22,7 @@ def test_cron_fires_as_debian_does_around_each_change(name: str) -> None:
     zone = ZoneInfo(name)
     moments = changes(zone, 2012, 2037) or [datetime(2026, 5, 5, tzinfo=UTC)]
     for moment in dice.sample(moments, min(5, len(moments))):
-        window = Window(zone, moment - WIDTH, moment + WIDTH)
-        near = (moment - MINUTE).astimezone(zone)
-        for _ in range(4):
-            gap: DstGap = dice.choice(("shift", "shift", "skip"))
-            overlap: DstOverlap = dice.choice(("first", "first", "second", "both"))
-            check(window, expression(dice, near), gap, overlap)
+        check_around(zone, moment, dice, 4)
 
 
 @pytest.mark.parametrize("name", ["UTC", "Asia/Kolkata", "America/Phoenix"])
