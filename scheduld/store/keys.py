@@ -121,6 +121,18 @@ class TypeKeys:
         """String with TTL: the id that an add of this token went to, where that is another's."""
         return self.root + "joined:" + token
 
+    def cron(self, name: str) -> str:
+        """Hash of one schedule: watermark, definition, queued tick, pause, skips, counters."""
+        return self.root + "cron:" + name
+
+    def live(self, name: str) -> str:
+        """Zset: id of an unfinished task of the schedule -> its tick ms. A hint."""
+        return self.root + "live:" + name
+
+    def ticks(self, name: str) -> str:
+        """Stream: the history of a schedule."""
+        return self.root + "ticks:" + name
+
     def indexes(self) -> tuple[str, str, str, str]:
         """The four zsets, in the order that scripts take them."""
         return (self.due, self.leased, self.done, self.dead)
@@ -149,6 +161,16 @@ class Keys:
         return self.namespace + ":types"
 
     @property
+    def crons(self) -> str:
+        """Hash: schedule -> `TYPE ORIGIN DIGEST`."""
+        return self.namespace + ":crons"
+
+    @property
+    def defs(self) -> str:
+        """Hash: `NAME DIGEST` of a definition in some config -> ms when it was first seen."""
+        return self.namespace + ":defs"
+
+    @property
     def nodes(self) -> str:
         """Zset: replica -> last sign of life, ms."""
         return self.namespace + ":nodes"
@@ -160,7 +182,8 @@ class Keys:
 
     @property
     def wake(self) -> str:
-        """Channel: `TYPE MS`, the type has an earlier due time now; `TYPE cancel ID`."""
+        """Channel: `TYPE MS`, the type has an earlier due time now; `TYPE cancel ID`; `TYPE cron
+        NAME`, a schedule has changed."""
         return self.namespace + ":wake"
 
     @property
