@@ -14,10 +14,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, get_args
 
-from scheduld.calendar.rule import MOST, DstGap, DstOverlap, Named, later
+from scheduld.calendar.rule import MOST, Named, later
 from scheduld.calendar.walls import walls_of
 from scheduld.calendar.zones import DATE_LINE_MS, FIRST_MS, LAST_MS, Stretch, wall_clock
 from scheduld.errors import CronError
+from scheduld.schedule import DstGap, DstOverlap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from scheduld.errors import RuleBroken
 
 if TYPE_CHECKING:
     from scheduld.calendar.zones import WallClock
+    from scheduld.schedule import DstOverlap
 
-DstGap = Literal["shift", "skip"]
-DstOverlap = Literal["first", "second", "both"]
 MOST = 1_000
 """How far `count` counts unless told otherwise."""
 

@@ -17,7 +17,7 @@ from scheduld import CronError, next_ticks
 from scheduld.calendar.expression import explain, parse
 
 if TYPE_CHECKING:
-    from scheduld.calendar.expression import Dialect
+    from scheduld.schedule import CronDialect
 
 # First five ticks in UTC after Thursday, 1 January 2026, 00:00; found with a paper calendar.
 FIRST_FIVE = {
@@ -174,7 +174,7 @@ def test_what_hints_suggest_is_accepted() -> None:
         ("*/5 0 0 l * FRIL,7#2", "extended", "*/5 0 0 L * 5L,0#2"),
     ],
 )
-def test_the_canonical_text_reads_back(expr: str, dialect: Dialect, canonical: str) -> None:
+def test_the_canonical_text_reads_back(expr: str, dialect: CronDialect, canonical: str) -> None:
     """Spellings of the same have one text, and it is read as the same."""
     spec = parse(expr, dialect)
     assert str(spec) == canonical
@@ -238,7 +238,7 @@ def test_the_extended_dialect_has_its_own_limits() -> None:
         ),
     ],
 )
-def test_explained(expr: str, dialect: Dialect, told: str) -> None:
+def test_explained(expr: str, dialect: CronDialect, told: str) -> None:
     """People are told what an expression means, above all when the day fields are OR-ed."""
     assert explain(parse(expr, dialect)) == told
 
