@@ -60,9 +60,9 @@ class Zoned(Protocol):
 
 
 def later(found: int | None, base: int, rule: object) -> int | None:
-    """Return what was found as the next instant, once sure that it is later than the base."""
+    """Return what was found as the next time, once sure that it is later than the base."""
     if found is not None and found <= base:
-        raise RuleBroken(f"the rule {rule} gave {found} ms as the next instant after {base} ms")
+        raise RuleBroken(f"the rule {rule} gave {found} ms as the next time after {base} ms")
     return found
 
 

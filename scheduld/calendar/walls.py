@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from croniter import CroniterError, croniter
 
+from scheduld.calendar.rule import later
 from scheduld.calendar.zones import DAY_MS, FIRST_MS, LAST_MS, from_datetime, to_datetime
 from scheduld.errors import RuleBroken
 
@@ -47,7 +48,7 @@ class Walls:
         asked, found = self._known
         if asked <= wall < found:
             return found  # the last answer holds for all questions up to it
-        answer = self._find(wall)
+        answer = later(self._find(wall), wall, self._spec)
         if answer is not None:
             self._known = (wall, answer)
         return answer
