@@ -104,6 +104,8 @@ def ticks(expr: str, zone: Any, after: str, count: int, **options: Any) -> list[
         ),
         ("30 1 * * *", "Antarctica/Troll", "2026-03-28T12:00Z", "2026-03-29T03:00+02:00"),
         ("0 10 * * *", "Pacific/Apia", "2011-12-30T00:00-10:00", "2011-12-31T10:00+14:00"),
+        # Three hours are the date line's, a minute less would be moved.
+        ("30 3 * * *", "Antarctica/Casey", "2009-10-17T12:00Z", "2009-10-19T03:30+11:00"),
         ("35 23 * * *", "America/Asuncion", "2020-03-21T23:05-04:00", "2020-03-22T23:35-04:00"),
         ("0 7 * * *", "Africa/Casablanca", "2026-02-14T12:00Z", "2026-02-15T07:00+00:00"),
     ],
