@@ -49,7 +49,6 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
     if fresh:
         fields = {name: fields[name] for name in ("payload", "token") if name in fields}
     failed = _number(fields, "failed") or 0
-    is_periodic = "every" in fields or "series" in fields
     return Task(
         type=type_name,
         id=decode_id(raw.raw_id),
@@ -63,17 +62,9 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         interruptions=_number(fields, "interruptions") or 0,
         fence=_number(fields, "fence"),
         revision=_number(fields, "revision") or 0,
-        every=_text(fields, "every"),
-        until=iso(_number(fields, "until")),
-        max_runs=_number(fields, "max_runs"),
-        timezone=_text(fields, "zone"),
         schedule=_text(fields, "schedule"),
         tick_ms=_number(fields, "tick"),
-        runs=_number(fields, "runs") or 0 if is_periodic else None,
-        missed=_number(fields, "missed") or 0 if is_periodic else None,
-        anchor_ms=_number(fields, "anchor"),
-        grid_ms=_number(fields, "grid"),
-        series=_series(fields),
+        **_recurrence(fields),
         owner=_text(fields, "owner") if state is not State.SCHEDULED else None,
         started_ms=_started_ms(fields) if state is not State.SCHEDULED else None,
         finished_ms=(raw.died_ms if state is State.DEAD else raw.finished_ms) if ended else None,
@@ -144,6 +135,23 @@ def _successor(fields: dict[str, bytes]) -> dict[str, Any] | None:
         return None
     payload, _ = _payload({"payload": fields.get("next_payload", b"{}")})
     return {"due_ms": due, "payload": payload}
+
+
+def _recurrence(fields: dict[str, bytes]) -> dict[str, Any]:
+    """What makes a task come again, and how far it has come."""
+    if "every" not in fields and "series" not in fields:
+        return {}
+    return {
+        "every": _text(fields, "every"),
+        "until": iso(_number(fields, "until")),
+        "max_runs": _number(fields, "max_runs"),
+        "timezone": _text(fields, "zone"),
+        "runs": _number(fields, "runs") or 0,
+        "missed": _number(fields, "missed") or 0,
+        "anchor_ms": _number(fields, "anchor"),
+        "grid_ms": _number(fields, "grid"),
+        "series": _series(fields),
+    }
 
 
 def _series(fields: dict[str, bytes]) -> dict[str, Any] | None:
