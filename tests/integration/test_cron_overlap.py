@@ -377,3 +377,20 @@ def test_a_long_backlog_is_decided_in_bounded_work(fast_store: Store) -> None:
         assert crons.tick() is Ticked.FIRED
         assert len(crons.live()) > 0
     fast_store.redis.zremrangebyscore(fast_store.type.live("daily"), 1, 1)
+
+
+def test_cancel_with_one_that_waits_already(store: Store) -> None:
+    """Changed from queue to cancel: what waited comes by the cancel, is counted, and is next."""
+    crons, claim = started(store, "queue")
+    crons.tick()
+    store.finish(claim, "retry", delay_ms=9 * MINUTE, detail="{}")
+    crons.define(daily(overlap="cancel", payload={"n": 1}))
+    store.pass_ms(MINUTE)
+    assert crons.tick() is Ticked.QUEUED
+    assert (store.state(FIRST), store.state(SECOND)) == ("cancelled", "scheduled")
+    record = crons.record()
+    assert (record.runs, record.queued_ms) == (2, store.time)
+    store.pass_ms(MINUTE)
+    assert crons.tick() is Ticked.QUEUED
+    assert (store.state(SECOND), store.state(THIRD)) == ("cancelled", "scheduled")
+    assert crons.record().runs == 3

@@ -46,11 +46,12 @@ for index = 1, count do
     elseif code == 2 then
       redis.call('HSET', key, 'queued', tick .. ' ' .. ARGV[at + 5] .. ' ' .. id .. ' ')
     end
-    if code < 8 then
+    known.mark = tonumber(last)
+    if code == 8 then
+      redis.call('HSET', key, 'mark', last)
+    else
       one.told(known, tick, words[code], id, reasons_of[code])
     end
-    known.mark = tonumber(last)
-    redis.call('HSET', key, 'mark', last)
   end
   rows[index] = {code, known and int(known.mark) or '', detail or ''}
 end

@@ -22,11 +22,11 @@ local function schedule(name, cron)
     local names = {'digest', 'mark', 'payload', 'overlap', 'most', 'max_runs', 'runs', 'keep',
       'queued', 'paused', 'skips', 'moved', 'rule', 'origin', 'orphan'}
     local values = redis.pcall('HMGET', cron, unpack(names))
-    if values.err or type(redis.pcall('ZCARD', live)) == 'table'
-      or type(redis.pcall('XLEN', ticks)) == 'table' then
+    local length = redis.pcall('XLEN', ticks)
+    if values.err or type(length) == 'table' or type(redis.pcall('ZCARD', live)) == 'table' then
       return false
     end
-    local known = {}
+    local known = {length = length}
     for index, field in ipairs(names) do
       known[field] = values[index]
     end
@@ -43,7 +43,10 @@ local function schedule(name, cron)
       -- A clock by hand went backwards.
       redis.call('XADD', ticks, '*', 'o', outcome, ...)
     end
-    redis.call('XTRIM', ticks, 'MINID', '~', int(math.max(0, now - (tonumber(age) or 7776e6))))
+    -- Only whole blocks of a hundred go.
+    if known.length >= 100 then
+      redis.call('XTRIM', ticks, 'MINID', '~', int(math.max(0, now - (tonumber(age) or 7776e6))))
+    end
   end
 
   -- How many tasks hold up a tick, and the first of them; those that have ended are taken out.
@@ -82,21 +85,19 @@ local function schedule(name, cron)
     return true
   end
 
-  -- What became of a tick is told, and a task of one counted.
+  -- What became of a tick is told, and a task of one counted; the watermark is stored.
   function self.told(known, tick, outcome, id, why)
     local entry = {'id', id}
     if tick ~= '' then
       entry = {'id', id, 't', tick, 'late', int(math.max(0, now - tick))}
-      redis.call('HSET', cron, 'last', tick .. ' ' .. int(now) .. ' ' .. outcome)
+      known.runs = known.runs + (outcome == 'fired' and 1 or 0)
+      redis.call('HSET', cron, 'last', tick .. ' ' .. int(now) .. ' ' .. outcome,
+        'runs', int(known.runs), 'mark', int(known.mark))
     end
     if why then
       entry[#entry + 1], entry[#entry + 2] = 'why', why
     end
     self.record(known, outcome, unpack(entry))
-    if outcome == 'fired' and tick ~= '' then
-      known.runs = known.runs + 1
-      redis.call('HSET', cron, 'runs', int(known.runs))
-    end
   end
 
   -- The tick that waits in the hash ('TICK DUE ID PAYLOAD') becomes a task.

@@ -54,7 +54,9 @@ local function overlap_of(one, known, is_patient, stopped)
     return 5
   elseif known.overlap == 'cancel' then
     make_way(ids, stopped)
-    known.queued = one.read().queued
+    -- What waited may have become a task by that.
+    local fresh = one.read()
+    known.queued, known.runs = fresh.queued, fresh.runs
     if one.unfinished(1) == 0 then
       return 1
     end
