@@ -85,7 +85,8 @@ def test_a_definition_takes_the_place_of_the_expected_one_only(store: Store) -> 
     late = crons.define(daily(payload={"n": 3}), expected=daily().digest)
     assert late == (Defined.OTHER_DIGEST, NOW, other.digest)
     assert crons.record().digest == other.digest
-    assert crons.define(daily("gone"), expected="0123") == (Defined.OTHER_DIGEST, 0, "")
+    gone = daily("gone")
+    assert crons.define(gone, expected="0123") == (Defined.OTHER_DIGEST, 0, gone.digest)
 
 
 def test_a_name_belongs_to_the_config_or_to_the_run_time(store: Store) -> None:
@@ -122,7 +123,7 @@ def test_one_that_has_moved_fires_no_more(store: Store) -> None:
     assert crons.trigger() is Ticked.MOVED
     assert crons.backfill(NOW).code is Steered.MOVED
     assert crons.define().digest == "moved:other"
-    assert crons.record().moved == "other"
+    assert (crons.record().moved, crons.record().digest) == ("other", "moved:other")
     assert crons.define(expected="moved:other") == (
         Defined.RULE_CHANGED,
         store.time,
