@@ -135,13 +135,19 @@ local function schedule(name, cron)
   return self
 end
 
--- What a task that takes the id of a schedule's unfinished one keeps of it: fields and values.
+-- Whose task it is, and of which tick: fields and values; nil if of none.
 local function tick_of(id)
   local task = redis.pcall('HMGET', prefix .. id, 'schedule', 'tick')
   if task.err or not task[1] then
     return nil
   end
   return task[2] and {'schedule', task[1], 'tick', task[2]} or {'schedule', task[1]}
+end
+
+-- The same of one that is unfinished: a task that takes its id takes its place too.
+local function place_of(id)
+  local ticked = tick_of(id)
+  return ticked and redis.pcall('ZSCORE', root .. 'live:' .. ticked[2], id) and ticked or nil
 end
 
 -- A task has left due and leased for good. name: the field `schedule` of its hash; where there is
