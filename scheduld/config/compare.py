@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from scheduld.config.load import Loaded
 
 _MISSING = object()
-_PRIVATE = ("at_start",)
-"""Keys of a type, besides its options, whose values may be secrets of the user's."""
+_PRIVATE = ("at_start", "payload")
+"""Keys, besides the options of a type, whose values may be secrets of the user's."""
 
 
 @dataclass(frozen=True, slots=True)
