@@ -11,11 +11,10 @@ from scheduld.calendar.expression import parse
 from scheduld.calendar.grid import GridRule, epoch_anchor_ms
 from scheduld.calendar.rule import Bounded
 from scheduld.errors import CronError
-from scheduld.when import load_zone
+from scheduld.timezones import load_zone
 
 if TYPE_CHECKING:
-    from scheduld.calendar.grid import GridRule, epoch_anchor_ms
-from scheduld.calendar.rule import Rule
+    from scheduld.calendar.rule import Rule
     from scheduld.schedule import CronDialect, DstGap, DstOverlap, Schedule
 
 
