@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 import structlog
 
 from scheduld.engine.acceptance import Known, Stand, known_as, stand
-from scheduld.engine.announced import digests_of
-from scheduld.errors import Conflict
+from scheduld.engine.announced import Announced, digests_of
 from scheduld.store import croncalls
 from scheduld.store.answers import to_ms
-from scheduld.store.croncalls import MOST_SCHEDULES, Defined, Definition
+from scheduld.store.cronanswers import Defined
+from scheduld.store.croncalls import MOST_SCHEDULES, Definition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from scheduld.engine.announced import Announced
     from scheduld.schedule import Schedule
     from scheduld.store.calls import Caller
     from scheduld.store.link import AsyncLink
@@ -31,11 +30,11 @@ class Definer:
     """Decides about the schedules of one config, and defines those that are accepted."""
 
     def __init__(
-        self, link: AsyncLink, caller: Caller, announced: Announced, own: Mapping[str, Schedule]
+        self, link: AsyncLink, caller: Caller, own: Mapping[str, Schedule]
     ) -> None:
         self._link = link
         self._caller = caller
-        self._announced = announced
+        self._announced = Announced(link, caller.keys)
         self._own = own
         self._told: dict[str, Stand] = {}
         self._broken: set[str] = set()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from scheduld.engine.defining import Definer
 from scheduld.engine.heartbeat import Heartbeat, Holds
 from scheduld.engine.isolation import Stop
 from scheduld.engine.janitor import Janitor
@@ -22,7 +23,9 @@ from scheduld.engine.loop import Loop, repeat, wait_for
 from scheduld.engine.plan import Bound
 from scheduld.engine.poller import Poller
 from scheduld.engine.presence import Presence
+from scheduld.engine.schedules import Schedules
 from scheduld.engine.shared import Shared
+from scheduld.engine.ticker import Ticker
 from scheduld.engine.times import TimesKeeper
 from scheduld.engine.watchdog import Pulse, Watchdog
 from scheduld.errors import ScheduldError
@@ -106,8 +109,21 @@ class Replica:
             timeout_s=timeout_s,
             on_due=self._due,
             on_cancel=lambda name, raw_id: self._stop_run(name, raw_id, Stop.CANCELLED),
+            on_cron=lambda name: self._schedules.look(name),
         )
-        self._presence = Presence(self.link, keys, identity, list(self.pollers))
+        own = config.schedules
+        digests = {name: one.digest for name, one in own.items()}
+        self._presence = Presence(self.link, keys, identity, list(self.pollers), digests)
+        self._ticker = Ticker(
+            self.link,
+            shared.caller,
+            on_due=self._due,
+            on_changed=lambda name: self._schedules.look(name),
+        )
+        definer = Definer(self.link, shared.caller, own)
+        self._schedules = Schedules(
+            self.link, shared.caller, self._ticker, definer, self._presence, self.pollers, own
+        )
         times = {name: poller.runner.times for name, poller in self.pollers.items()}
         self._times = TimesKeeper(self.link, keys, times)
         pollers = list(self.pollers.values())
@@ -128,6 +144,8 @@ class Replica:
             *reporters,
             *(poller.notebook for poller in pollers),
             self._presence,
+            self._schedules,
+            self._ticker,
             self._janitor,
             self._times,
         ]
@@ -147,6 +165,8 @@ class Replica:
     async def stop(self, hurry: asyncio.Event) -> None:
         """Stop gracefully; `hurry` ends the grace early. All runs end or are given back."""
         self._stopping = True
+        self._schedules.stop()
+        self._ticker.begin_stop()
         for poller in self.pollers.values():
             poller.begin_stop()
         if not await self._runs_end(self._grace_s, hurry):

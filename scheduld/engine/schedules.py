@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING
 import structlog
 
 from scheduld.clock import monotonic, wall_ms
-from scheduld.engine.acceptance import Known, Stand, known_as, stand
-from scheduld.engine.announced import Announced, digests_of
+from scheduld.engine.acceptance import Known, known_as
 from scheduld.engine.loop import wait_for
 from scheduld.engine.wallclock import WallClock
-from scheduld.errors import OutcomeUnknown, Unreachable
-from scheduld.schedule import Schedule
-from scheduld.store.answers import to_ms
+from scheduld.errors import Conflict, OutcomeUnknown, Unreachable
+from scheduld.store import croncalls
+from scheduld.store.croncalls import MOST_SCHEDULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from scheduld.engine.defining import Definer
     from scheduld.engine.presence import Presence
     from scheduld.engine.ticker import Ticker
-    from scheduld.store.keys import Keys
+    from scheduld.schedule import Schedule
+    from scheduld.store.calls import Caller, Command
+    from scheduld.store.cronanswers import CronRecord
     from scheduld.store.link import AsyncLink
 
 log = structlog.get_logger("scheduld.schedules")
 EVERY_S = 10.0
 _SOON_S = 2.0
-_ORPHANS_EVERY_S = 30.0
 
 
 class Schedules:
@@ -47,7 +47,7 @@ class Schedules:
     def __init__(
         self,
         link: AsyncLink,
-        keys: Keys,
+        caller: Caller,
         ticker: Ticker,
         definer: Definer,
         presence: Presence,
@@ -55,20 +55,18 @@ class Schedules:
         own: Mapping[str, Schedule],
     ) -> None:
         self._link = link
-        self._keys = keys
+        self._caller = caller
         self._ticker = ticker
         self._definer = definer
         self._presence = presence
         self._types = frozenset(types)
         self._own = own
-        self._announced = Announced(link, keys)
         self._wall = WallClock()
         self._wake = asyncio.Event()
         self._wake.set()
         self._asked: set[str] = set()
         self._is_new = True
-        self._told: dict[str, tuple[Stand, str]] = {}
-        self._orphans_at = 0.0
+        self._unread: set[str] = set()
         self._pause_s = EVERY_S
         self._is_stopped = False
 
@@ -91,70 +89,77 @@ class Schedules:
 
     async def run_once(self) -> None:
         """Wait until something may have changed, and read it."""
-        await wait_for(self._wake, self._pause_s)
+        is_asked = await wait_for(self._wake, self._pause_s)
         if self._is_stopped:
             return
-        is_all = self._is_new or not self._wake.is_set()
         self._wake.clear()
         asked, self._asked = self._asked, set()
-        self._pause_s = _SOON_S
-        # The pollers tell outages, the ticker tells what a full server refuses.
-        with suppress(Unreachable, OutcomeUnknown):
-            await self._refresh(None if is_all else asked)
-            self._pause_s = EVERY_S
-            return
-        self._asked |= asked
+        is_new, self._is_new = self._is_new, False
+        is_whole = is_new or not is_asked
+        done = False
+        try:
+            # The pollers tell outages, the ticker what a full server refuses.
+            with suppress(Unreachable, OutcomeUnknown):
+                await self._refresh(asked, is_whole=is_whole, is_new=is_new)
+                done = True
+        finally:
+            if not done:
+                self._asked |= asked
+                self._is_new = self._is_new or is_new
+            self._pause_s = EVERY_S if done else _SOON_S
 
-    async def _refresh(self, names: set[str] | None) -> None:
-        """Bring the timetable up to date about some schedules, or all."""
-        is_new = self._is_new
+    async def _refresh(self, asked: set[str], *, is_whole: bool, is_new: bool) -> None:
         if is_new:
-            # In this order: who sees a definition announced knows how old it is, and who
+            # In this order: who sees a definition announced can tell how old it is, and who
             # defines one has announced it.
             await self._definer.first_see()
             await self._presence.announce()
-        known = await self._known(names)
-        await self._serve_own(known, is_new=is_new)
-        await self._serve_others(known, names or set(), is_new=is_new)
-        if names is None:
-            self._is_new = False
-            await self._orphans(known)
+        known = await (self._read_all() if is_whole else self._read_some(asked))
+        fresh = set(known) if is_new else asked
+        await self._serve_own(known, fresh)
+        await self._serve_others(known, fresh)
+        if is_whole:
+            self._ticker.keep(known)
+            await self._definer.clear_away(known)
 
-    async def _known(self, names: set[str] | None) -> dict[str, Known | None]:
-        """Read what is stored about schedules, and compare clocks on the way."""
-        crons = self._keys.crons
-        ordered = sorted(names or ())
-        ask = ("HGETALL", crons) if names is None else ("HMGET", crons, *ordered)
-        sent_at, wall = monotonic(), wall_ms()
-        time, reply = await self._link.commands(("TIME",), ask)
-        self._compare_clocks(time, sent_at, wall)
-        if names is not None:
-            return {name: Known.read(text) for name, text in zip(ordered, reply, strict=True)}
-        pairs = zip(reply[::2], reply[1::2], strict=True)
-        found = {raw.decode(errors="replace"): Known.read(text) for raw, text in pairs}
+    async def _read_all(self) -> dict[str, Known | None]:
+        flat = await self._ask(("HGETALL", self._caller.keys.crons))
+        found = {
+            raw.decode(errors="replace"): Known.read(text)
+            for raw, text in zip(flat[::2], flat[1::2], strict=True)
+        }
         return {**dict.fromkeys(self._own), **found}
 
-    def _compare_clocks(self, time: Sequence[bytes], sent_at: float, wall: int) -> None:
-        server_ms = int(time[0]) * 1000 + int(time[1]) / 1000
-        at = monotonic()
-        self._link.server.told(server_ms, at=at, sent_at=sent_at)
-        doubt_ms = (at - sent_at) * 500
-        self._wall.compared(wall + doubt_ms - server_ms, doubt_ms + 1)
+    async def _read_some(self, names: Collection[str]) -> dict[str, Known | None]:
+        if not names:
+            return {}
+        texts = await self._ask(("HMGET", self._caller.keys.crons, *names))
+        return {name: Known.read(text) for name, text in zip(names, texts, strict=True)}
 
-    async def _serve_own(self, known: Mapping[str, Known | None], *, is_new: bool) -> None:
+    async def _ask(self, command: tuple[str, ...]) -> list[bytes]:
+        """Ask one command, and compare the clocks on the way."""
+        sent_at, wall = monotonic(), wall_ms()
+        time, reply = await self._link.commands(("TIME",), command)
+        at = monotonic()
+        server_ms = int(time[0]) * 1000 + int(time[1]) / 1000
+        self._link.server.told(server_ms, at=at, sent_at=sent_at)
+        half_ms = (at - sent_at) * 500
+        self._wall.compared(wall + half_ms - server_ms, half_ms + 1)
+        return list(reply)
+
+    async def _serve_own(self, known: Mapping[str, Known | None], fresh: Collection[str]) -> None:
         """Settle the schedules of the config, where anything may be new about them."""
         names = [
             name
-            for name in known
-            if (one := self._own.get(name)) is not None
-            and (is_new or name in self._asked_now or not self._is_settled(one, known[name]))
+            for name, one in known.items()
+            if name in self._own and (name in fresh or not self._is_settled(self._own[name], one))
         ]
         marks = await self._definer.settle(names, known)
         for name in names:
-            one = self._own[name]
+            one, stored = self._own[name], known[name]
             if name in marks and one.enabled:
                 await self._ticker.serve(one, one.digest, marks[name])
-            elif not self._is_runtime(known[name]):
+            elif stored is None or stored.origin == "config":
                 self._ticker.drop(name)
 
     def _is_settled(self, one: Schedule, known: Known | None) -> bool:
@@ -163,20 +168,43 @@ class Schedules:
             return False
         return not one.enabled or self._ticker.serves(one.name, one.digest)
 
-    async def _serve_runtime(self, known: Mapping[str, Known | None], *, is_new: bool) -> None:
-        """Fire the schedules that were added at run time, to types of this replica."""
+    async def _serve_others(
+        self, known: Mapping[str, Known | None], fresh: Collection[str]
+    ) -> None:
+        """Fire what was added at run time to types of this replica."""
         by_type: dict[str, list[str]] = {}
         for name, one in known.items():
-            if one is None or not self._is_runtime(one) or one.type not in self._types:
-                if name not in self._own:
-                    self._ticker.drop(name)
-            elif is_new or name in self._asked_now or not self._ticker.serves(name, one.digest):
-                by_type.setdefault(one.type, []).append(name)
+            if one is not None and one.origin == "runtime" and one.type in self._types:
+                if name in fresh or not self._ticker.serves(name, one.digest):
+                    by_type.setdefault(one.type, []).append(name)
+            elif name not in self._own:
+                self._ticker.drop(name)
         for type_name, names in by_type.items():
             for start in range(0, len(names), MOST_SCHEDULES):
-                await self._read(type_name, names[start : start + MOST_SCHEDULES])
+                await self._read_definitions(type_name, names[start : start + MOST_SCHEDULES])
 
-    async def _read(self, type_name: str, names: list[str]) -> None:
+    async def _read_definitions(self, type_name: str, names: list[str]) -> None:
         call = croncalls.read(self._caller, self._caller.keys.type(type_name), names)
-        for name, stored in zip(names, await self._link.run(call), strict=True):
-            pass
+        try:
+            records = await self._link.run(call)
+        except Conflict as error:
+            log.error("cannot read schedules", type=type_name, error=error.message)
+            return
+        for name, record in zip(names, records, strict=True):
+            if record is None or not self._is_readable(record):
+                self._ticker.drop(name)
+            elif (one := record.schedule) is not None and one.enabled and not record.moved:
+                await self._ticker.serve(one, record.digest, record.mark_ms)
+
+    def _is_readable(self, record: CronRecord) -> bool:
+        """Whether a stored definition can be fired; else that is told once."""
+        if record.schedule is not None:
+            self._unread.discard(record.name)
+            return True
+        if record.name not in self._unread:
+            self._unread.add(record.name)
+            what = "its definition cannot be read"
+            if record.key_type != "hash":
+                what = f"its key in Redis is a {record.key_type}"
+            log.error("schedule is not fired: " + what, schedule=record.name)
+        return False

@@ -74,6 +74,22 @@ class Ticker:
 
     async def serve(self, schedule: Schedule, digest: str, mark_ms: int) -> None:
         """Fire a schedule from now on; `mark_ms` is its watermark as it is stored."""
+        before = self._table.get(schedule.name)
+        if before is not None and before.digest == digest:
+            if self._is_set_back(before, mark_ms):
+                mark_ms = await self._raise(before)
+            before.mark_ms = mark_ms
+            entry = before
+        else:
+            try:
+                entry = Entry(schedule, digest, rule_of_schedule(schedule), mark_ms)
+            except InvalidInput as error:
+                await self._park(schedule, digest, error)
+                return
+            self._table.put(entry, None)
+        self._plan(entry)
+        self._wake.set()
+        await self._breathe()
 
     def drop(self, name: str) -> None:
         """Fire a schedule no more."""
@@ -108,3 +124,37 @@ class Ticker:
             await wait_for(self._wake, _LONGEST_S)
         elif (left := self._link.server.monotonic_at(look_ms) - monotonic()) > 0:
             await wait_for(self._wake, min(left, _LONGEST_S))
+
+    async def _fire(self, type_name: str, entries: list[Entry]) -> None:
+        """Fire what is due of schedules of one type; they stay due until that is answered."""
+        now_ms = int(self._link.server.now_ms())
+        for entry in entries:
+            self._table.plan(entry, now_ms)
+        pairs: list[tuple[Entry, Tick]] = []
+        for entry in entries:
+            pairs += [(entry, tick) for tick in self._decide(entry, now_ms)]
+            await self._breathe()
+        for start in range(0, len(pairs), MOST_SCHEDULES):
+            await self._send(type_name, pairs[start : start + MOST_SCHEDULES])
+
+    async def _send(self, type_name: str, pairs: Sequence[tuple[Entry, Tick]]) -> None:
+        ticks = [tick for _, tick in pairs]
+        call = croncalls.tick(self._caller, self._caller.keys.type(type_name), ticks)
+        try:
+            answers = await self._link.run(call)
+        except (Unreachable, OutcomeUnknown):
+            raise
+        except ScheduldError as error:
+            self._tell_refused(type_name, error)
+            for entry, _ in pairs:
+                self._later(entry)
+            return
+        dues = []
+        for (entry, tick), answer in zip(pairs, answers, strict=True):
+            if answer.code in _MADE:
+                dues.append(tick.due_ms)
+            if self._table.has(entry):
+                self._answered(entry, tick, answer)
+        if dues:
+            self._on_due(type_name, min(dues))
+        

@@ -22,6 +22,8 @@ class Entry:
     """
 
     schedule: Schedule
+    digest: str
+    """Of the definition, as it is stored; a newer version's may say more than `schedule`."""
     rule: Rule
     mark_ms: int
     look_ms: int | None = field(default=None, init=False)

@@ -12,7 +12,7 @@ from tests.support.rules import EveryMs
 def entry(name: str) -> Entry:
     """Make an entry that nothing was fired of."""
     schedule = Schedule(name=name, type="work", every="1s")
-    return Entry(schedule, EveryMs(1_000), 0)
+    return Entry(schedule, schedule.digest, EveryMs(1_000), 0)
 
 
 def test_entries_come_when_they_are_due_the_earliest_first() -> None:
