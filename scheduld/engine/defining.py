@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from scheduld.engine.acceptance import Known, Stand, known_as, stand
-from scheduld.engine.announced import Announced, digests_of
+from scheduld.engine.announced import digests_of
+from scheduld.engine.timetable import listed
 from scheduld.store import croncalls
 from scheduld.store.answers import to_ms
 from scheduld.store.cronanswers import Defined
@@ -16,6 +17,7 @@ from scheduld.store.croncalls import MOST_SCHEDULES, Definition
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from scheduld.engine.announced import Announced
     from scheduld.schedule import Schedule
     from scheduld.store.calls import Caller
     from scheduld.store.link import AsyncLink
@@ -23,18 +25,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger("scheduld.schedules")
 _ROUNDS = 3
 _MOST_BYTES = 1024 * 1024
-_NAMED = 10
 
 
 class Definer:
     """Decides about the schedules of one config, and defines those that are accepted."""
 
     def __init__(
-        self, link: AsyncLink, caller: Caller, own: Mapping[str, Schedule]
+        self, link: AsyncLink, caller: Caller, announced: Announced, own: Mapping[str, Schedule]
     ) -> None:
         self._link = link
         self._caller = caller
-        self._announced = Announced(link, caller.keys)
+        self._announced = announced
         self._own = own
         self._told: dict[str, Stand] = {}
         self._broken: set[str] = set()
@@ -55,14 +56,39 @@ class Definer:
         `known`: what `ns:crons` tells of all these names.
         """
         marks: dict[str, int] = {}
-        known, left = dict(known), list(names)
+        stored, left = dict(known), list(names)
         for _ in range(_ROUNDS):
-            stands = await self._stands(left, known)
+            stands = await self._stands(left, stored)
             chosen = [n for n in left if stands[n] in (Stand.FIRES, Stand.TAKES_OVER)]
-            left = await self._define(chosen, known, marks)
+            for name in chosen:
+                await self._mark_moved(name, known[name])
+            left = await self._define(chosen, stored, marks)
             if not left:
                 break
+        for name in marks:
+            await self._remove_moved(name, known[name])
         return marks
+
+    async def _mark_moved(self, name: str, before: Known | None) -> None:
+        """Let nothing be fired any more in the type that a schedule leaves."""
+        to = self._own[name].type
+        if before is not None and before.type != to:
+            keys = self._caller.keys.type(before.type)
+            await self._link.run(croncalls.move(self._caller, keys, name, to=to))
+
+    async def _remove_moved(self, name: str, before: Known | None) -> None:
+        to = self._own[name].type
+        if before is None or before.type == to:
+            return
+        keys = self._caller.keys.type(before.type)
+        start: int | None = None
+        while True:
+            call = croncalls.remove(
+                self._caller, keys, name, reason=f"moved to type {to}", start=start
+            )
+            start = (await self._link.run(call)).start
+            if start is None:
+                return
 
     async def _stands(
         self, names: Collection[str], known: Mapping[str, Known | None]
@@ -79,7 +105,9 @@ class Definer:
         return stands
 
     async def _first_seen(self, live: Mapping[str, set[str]]) -> dict[str, dict[str, int]]:
-        pairs = [(n, digest) for n, found in live.items() for digest in {*found, self._own[n].digest}]
+        pairs = [
+            (n, digest) for n, found in live.items() for digest in {*found, self._own[n].digest}
+        ]
         if not pairs:
             return {}
         fields = [f"{name} {digest}" for name, digest in pairs]
@@ -107,7 +135,9 @@ class Definer:
                     if known[one.name] != known_as(one, "config"):
                         fresh[one.name] = str(known_as(one, "config"))
                 elif answer.code is Defined.OTHER_DIGEST:
-                    known[one.name] = Known(one.type, "config", answer.digest)
+                    # Its own digest stands for none: what was to be replaced is gone.
+                    is_gone = answer.digest == one.digest
+                    known[one.name] = None if is_gone else Known(one.type, "config", answer.digest)
                     again.append(one.name)
                 elif answer.code is Defined.OTHER_ORIGIN:
                     known[one.name] = Known(one.type, "runtime", answer.digest)
@@ -117,7 +147,7 @@ class Definer:
         if fresh:
             flat = [part for pair in fresh.items() for part in pair]
             await self._link.commands(("HSET", self._caller.keys.crons, *flat))
-            log.info("schedules defined", schedules=_listed(fresh))
+            log.info("schedules defined", schedules=listed(fresh))
         return again
 
     def _tell(self, stands: Mapping[str, Stand]) -> None:
@@ -125,7 +155,7 @@ class Definer:
         for kind, words in _WORDS.items():
             new = [n for n, one in stands.items() if one is kind and self._told.get(n) is not kind]
             if new:
-                log.warning(words, schedules=_listed(new))
+                log.warning(words, schedules=listed(new))
         self._told.update(stands)
         self._broken -= {name for name, one in stands.items() if one is not Stand.FIRES}
 
@@ -171,10 +201,3 @@ def _batches(schedules: Iterable[Schedule]) -> Iterator[list[Schedule]]:
                 batch, size = [], 0
         if batch:
             yield batch
-
-
-def _listed(names: Collection[str]) -> str:
-    """Name the first few of many."""
-    first = " ".join(sorted(names)[:_NAMED])
-    more = len(names) - _NAMED
-    return f"{first} and {more} more" if more > 0 else first

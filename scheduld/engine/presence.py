@@ -15,7 +15,7 @@ from scheduld.store.wire import FORMAT
 from scheduld.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scheduld.store.keys import Keys
     from scheduld.store.link import AsyncLink
@@ -37,13 +37,18 @@ class Presence:
         replica: str,
         types: Sequence[str],
         definitions: Mapping[str, str],
+        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """`definitions`: the digest of each schedule in this replica's config."""
+        """`definitions`: the digest of each schedule in this replica's config.
+
+        `on_lost` hears that the record was gone: others took this replica for dead.
+        """
         self._link = link
         self._keys = keys
         self._replica = replica
         self._types = tuple(types)
         self._schedules = _schedules(definitions)
+        self._on_lost = on_lost
         self._stop = asyncio.Event()
         self._pause_s = 0.0
         self._is_told = False
@@ -93,6 +98,8 @@ class Presence:
                 ("SADD", self._keys.types, *self._types),
                 ("HSET", node, *more),
             )
+        if new_fields and self._is_told:
+            self._on_lost()
         self._is_told = True
 
     async def leave(self) -> None:

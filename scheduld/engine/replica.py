@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from scheduld.engine.defining import Definer
 from scheduld.engine.heartbeat import Heartbeat, Holds
 from scheduld.engine.isolation import Stop
 from scheduld.engine.janitor import Janitor
@@ -22,10 +21,8 @@ from scheduld.engine.listener import Listener
 from scheduld.engine.loop import Loop, repeat, wait_for
 from scheduld.engine.plan import Bound
 from scheduld.engine.poller import Poller
-from scheduld.engine.presence import Presence
-from scheduld.engine.schedules import Schedules
 from scheduld.engine.shared import Shared
-from scheduld.engine.ticker import Ticker
+from scheduld.engine.timekeeping import Timekeeping
 from scheduld.engine.times import TimesKeeper
 from scheduld.engine.watchdog import Pulse, Watchdog
 from scheduld.errors import ScheduldError
@@ -109,21 +106,9 @@ class Replica:
             timeout_s=timeout_s,
             on_due=self._due,
             on_cancel=lambda name, raw_id: self._stop_run(name, raw_id, Stop.CANCELLED),
-            on_cron=lambda name: self._schedules.look(name),
+            on_cron=lambda name: self._timekeeping.look(name),
         )
-        own = config.schedules
-        digests = {name: one.digest for name, one in own.items()}
-        self._presence = Presence(self.link, keys, identity, list(self.pollers), digests)
-        self._ticker = Ticker(
-            self.link,
-            shared.caller,
-            on_due=self._due,
-            on_changed=lambda name: self._schedules.look(name),
-        )
-        definer = Definer(self.link, shared.caller, own)
-        self._schedules = Schedules(
-            self.link, shared.caller, self._ticker, definer, self._presence, self.pollers, own
-        )
+        self._timekeeping = Timekeeping(shared, list(self.pollers), config.schedules, self._due)
         times = {name: poller.runner.times for name, poller in self.pollers.items()}
         self._times = TimesKeeper(self.link, keys, times)
         pollers = list(self.pollers.values())
@@ -143,9 +128,7 @@ class Replica:
             *pollers,
             *reporters,
             *(poller.notebook for poller in pollers),
-            self._presence,
-            self._schedules,
-            self._ticker,
+            *self._timekeeping.loops,
             self._janitor,
             self._times,
         ]
@@ -165,8 +148,7 @@ class Replica:
     async def stop(self, hurry: asyncio.Event) -> None:
         """Stop gracefully; `hurry` ends the grace early. All runs end or are given back."""
         self._stopping = True
-        self._schedules.stop()
-        self._ticker.begin_stop()
+        self._timekeeping.begin_stop()
         for poller in self.pollers.values():
             poller.begin_stop()
         if not await self._runs_end(self._grace_s, hurry):
@@ -201,7 +183,7 @@ class Replica:
         return not self.busy
 
     async def _close(self) -> None:
-        self._presence.stop()
+        self._timekeeping.presence.stop()
         self._janitor.stop()
         self._times.stop()
         await asyncio.to_thread(self._heartbeat.stop)
@@ -209,7 +191,7 @@ class Replica:
         await self._end_loops()
         await self._listener.aclose()
         with suppress(ScheduldError):
-            await self._presence.leave()
+            await self._timekeeping.presence.leave()
         for poller in self.pollers.values():
             poller.runner.close()
         await self.link.aclose()

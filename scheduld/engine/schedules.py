@@ -21,13 +21,14 @@ from scheduld.store import croncalls
 from scheduld.store.croncalls import MOST_SCHEDULES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from scheduld.engine.defining import Definer
+    from scheduld.engine.orphans import Orphans
     from scheduld.engine.presence import Presence
     from scheduld.engine.ticker import Ticker
     from scheduld.schedule import Schedule
-    from scheduld.store.calls import Caller, Command
+    from scheduld.store.calls import Caller
     from scheduld.store.cronanswers import CronRecord
     from scheduld.store.link import AsyncLink
 
@@ -50,6 +51,7 @@ class Schedules:
         caller: Caller,
         ticker: Ticker,
         definer: Definer,
+        orphans: Orphans,
         presence: Presence,
         types: Collection[str],
         own: Mapping[str, Schedule],
@@ -58,6 +60,7 @@ class Schedules:
         self._caller = caller
         self._ticker = ticker
         self._definer = definer
+        self._orphans = orphans
         self._presence = presence
         self._types = frozenset(types)
         self._own = own
@@ -120,7 +123,9 @@ class Schedules:
         await self._serve_others(known, fresh)
         if is_whole:
             self._ticker.keep(known)
-            await self._definer.clear_away(known)
+            self._ticker.tell_ahead()
+            await self._orphans.look(known, self._own)
+        await self._ticker.mend()
 
     async def _read_all(self) -> dict[str, Known | None]:
         flat = await self._ask(("HGETALL", self._caller.keys.crons))

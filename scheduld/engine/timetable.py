@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from scheduld.calendar.rule import Rule
     from scheduld.schedule import Schedule
@@ -102,3 +102,13 @@ class Timetable:
     def _tidy(self) -> None:
         held = [item for item in self._heap if item[2].look_ms == item[0] and self.has(item[2])]
         self._heap = sorted(held)
+
+
+_NAMED = 10
+
+
+def listed(names: Collection[str]) -> str:
+    """Name the first few of many schedules."""
+    first = " ".join(sorted(names)[:_NAMED])
+    more = len(names) - _NAMED
+    return f"{first} and {more} more" if more > 0 else first

@@ -11,6 +11,7 @@ import random
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tests.chaos.kills import VERDICT_S
@@ -140,15 +141,19 @@ def judge(
             account.late_ms.append(late_ms)
         if late_ms < -1:
             account.violations.append(f"{task_id} started {-late_ms:.1f} ms too early")
-        for before, _ in zip(begun, begun[1:], strict=False):
+        for before, _ in pairwise(begun):
             kill, end = killed_at.get(before.daemon), ends.get((task_id, before.fence))
             if kill is None or (end is not None and kill - end > VERDICT_S):
                 account.violations.append(f"{task_id} was started again without a reason")
             account.repeated += 1
     for name, period in periods_s.items():
-        expected = {second for second in range(int(first) + 1, int(last) + 1) if second % period == 0}
+        expected = {
+            second for second in range(int(first) + 1, int(last) + 1) if second % period == 0
+        }
         account.ticks += len(expected)
-        account.violations += [f"{name} at {one} is missing" for one in sorted(expected - found[name])]
+        account.violations += [
+            f"{name} at {one} is missing" for one in sorted(expected - found[name])
+        ]
         odd = [one for one in found[name] if one % period]
         account.violations += [f"{name} fired at {one}, which is no instant of it" for one in odd]
     if account.late(0.99) > MOST_LATE_MS:

@@ -55,7 +55,7 @@ for index = 1, count do
     redis.call('PERSIST', root .. 'live:' .. name)
     redis.call('PERSIST', root .. 'ticks:' .. name)
   elseif code < 5 then
-    redis.call('HDEL', key, 'moved', 'orphan')
+    redis.call('HDEL', key, 'moved', 'orphan', 'parked')
   end
   rows[index] = {code, int(mark), known and code > 3 and known.digest or digest}
 end
