@@ -132,6 +132,7 @@ class Definer:
             for one, answer in zip(batch, answers, strict=True):
                 if answer.code.is_stored:
                     marks[one.name] = answer.mark_ms
+                    self._broken.discard(one.name)
                     if known[one.name] != known_as(one, "config"):
                         fresh[one.name] = str(known_as(one, "config"))
                 elif answer.code is Defined.OTHER_DIGEST:
@@ -157,7 +158,6 @@ class Definer:
             if new:
                 log.warning(words, schedules=listed(new))
         self._told.update(stands)
-        self._broken -= {name for name, one in stands.items() if one is not Stand.FIRES}
 
     def _tell_broken(self, one: Schedule) -> None:
         if one.name not in self._broken:

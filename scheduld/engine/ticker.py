@@ -77,15 +77,17 @@ class Ticker:
         self._has_told = False
         self._is_ahead = False
         self._broken: set[str] = set()
+        self._parked: dict[str, str] = {}
         self._set_back: set[Entry] = set()
         self._turn_at = 0.0
 
     # --- what others tell it
 
     def serves(self, name: str, digest: str) -> bool:
-        """Whether it fires this definition of a schedule."""
+        """Whether it fires this definition of a schedule, or knows that it cannot be fired."""
         entry = self._table.get(name)
-        return entry is not None and entry.digest == digest
+        served = self._parked.get(name) if entry is None else entry.digest
+        return served == digest
 
     async def serve(self, schedule: Schedule, digest: str, mark_ms: int) -> None:
         """Fire a schedule from now on; `mark_ms` is its watermark as it is stored."""
@@ -94,6 +96,7 @@ class Ticker:
             try:
                 entry = Entry(schedule, digest, rule_of_schedule(schedule), mark_ms)
             except ScheduldError as error:
+                self._table.drop(schedule.name)
                 await self._park(schedule, digest, error)
                 return
             self._table.put(entry, None)
@@ -105,6 +108,7 @@ class Ticker:
     def drop(self, name: str) -> None:
         """Fire a schedule no more."""
         self._table.drop(name)
+        self._parked.pop(name, None)
 
     def keep(self, names: Container[str]) -> None:
         """Fire none but these."""
@@ -276,6 +280,7 @@ class Ticker:
     async def _plan_next(self, entry: Entry) -> None:
         try:
             self._table.plan(entry, entry.rule.after(entry.mark_ms))
+            self._parked.pop(entry.name, None)
         except Exception as error:  # noqa: BLE001 - a broken rule must not stop the others
             self._table.plan(entry, None)
             await self._park(entry.schedule, entry.digest, error)
@@ -294,9 +299,10 @@ class Ticker:
     async def _park(self, schedule: Schedule, digest: str, error: Exception) -> None:
         """Fire a schedule no more whose rule gives no next instant, and say so where it is seen."""
         why = error.message if isinstance(error, ScheduldError) else repr(error)
-        log.error(
-            "schedule is parked: its rule gives no next instant", schedule=schedule.name, error=why
-        )
+        if self._parked.get(schedule.name) != digest:
+            self._parked[schedule.name] = digest
+            words = "schedule is parked: its rule gives no next instant"
+            log.error(words, schedule=schedule.name, error=why)
         keys = self._caller.keys.type(schedule.type)
         call = croncalls.park(self._caller, keys, schedule.name, digest=digest, why=why[:500])
         with suppress(ScheduldError):
