@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger("scheduld.schedules")
 EVERY_S = 10.0
 _SOON_S = 2.0
+_SET_MS = 100
+"""Two readings of the server's clock that differ by more were not of one clock that goes on."""
 
 
 class Schedules:
@@ -121,6 +123,8 @@ class Schedules:
         fresh = set(known) if is_new else asked
         await self._serve_own(known, fresh)
         await self._serve_others(known, fresh)
+        if is_new:
+            log.info("schedules are fired", count=self._ticker.count)
         if is_whole:
             self._ticker.keep(known)
             self._ticker.tell_ahead()
@@ -147,7 +151,10 @@ class Schedules:
         time, reply = await self._link.commands(("TIME",), command)
         at = monotonic()
         server_ms = int(time[0]) * 1000 + int(time[1]) / 1000
+        expected_ms = self._link.server.now_ms(at=at)
         self._link.server.told(server_ms, at=at, sent_at=sent_at)
+        if abs(self._link.server.now_ms(at=at) - expected_ms) > _SET_MS:
+            self._ticker.clock_was_set()
         half_ms = (at - sent_at) * 500
         self._wall.compared(wall + half_ms - server_ms, half_ms + 1)
         return list(reply)
