@@ -72,6 +72,7 @@ class Schedules:
         self._asked: set[str] = set()
         self._is_new = True
         self._unread: set[str] = set()
+        self._count = 0
         self._pause_s = EVERY_S
         self._is_stopped = False
 
@@ -123,13 +124,17 @@ class Schedules:
         fresh = set(known) if is_new else asked
         await self._serve_own(known, fresh)
         await self._serve_others(known, fresh)
-        if is_new:
-            log.info("schedules are fired", count=self._ticker.count)
         if is_whole:
             self._ticker.keep(known)
+            self._tell_count()
             self._ticker.tell_ahead()
             await self._orphans.look(known, self._own)
         await self._ticker.mend()
+
+    def _tell_count(self) -> None:
+        if self._count != self._ticker.count:
+            self._count = self._ticker.count
+            log.info("schedules are fired", count=self._count)
 
     async def _read_all(self) -> dict[str, Known | None]:
         flat = await self._ask(("HGETALL", self._caller.keys.crons))

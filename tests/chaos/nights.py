@@ -8,7 +8,6 @@ whichever daemon is restarted in between.
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -200,14 +199,8 @@ class Sleepers:
         """Jump to just before an instant, and wait until it is over, and what it starts."""
         self._clock.put(stop - timedelta(seconds=BEFORE_S))
         before = self._count(place, stop)
-        with closing(self._server.client()) as redis:
-
-            def is_over() -> bool:
-                # Else a jump of the clock is noticed within ten seconds only.
-                redis.publish(place.namespace + ":wake", "work cron s0")
-                return self._clock.now() > stop.timestamp() + 0.5
-
-            wait_until(is_over, "the instant")
+        place.nudge()
+        wait_until(lambda: self._clock.now() > stop.timestamp() + 0.5, "the instant")
         until = time.monotonic() + 5.0
         wait_until(
             lambda: self._count(place, stop) - before >= count or time.monotonic() > until,
