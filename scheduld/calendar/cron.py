@@ -11,12 +11,14 @@ go wrong. What a change skips or repeats is decided between two stretches:
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, get_args
 
-from scheduld.calendar.rule import MOST, DstGap, DstOverlap, Named, later
-from scheduld.calendar.walls import Walls
+from scheduld.calendar.rule import MOST, Named, later
+from scheduld.calendar.walls import walls_of
 from scheduld.calendar.zones import DATE_LINE_MS, FIRST_MS, LAST_MS, Stretch, wall_clock
 from scheduld.errors import CronError
+from scheduld.schedule import DstGap, DstOverlap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,22 +48,21 @@ class CronRule:
         self.shifts = dst_gap == "shift" and not spec.wild
         self.overlap: DstOverlap = "both" if spec.wild else dst_overlap
         self.clock = wall_clock(zone)
-        self.walls = Walls(spec)
+        self.walls = walls_of(spec)
 
     def __str__(self) -> str:
         return f"{self.spec} in {self.zone}"
 
     def after(self, ms: int) -> int | None:
         """The first instant later than `ms`; None: never again."""
-        base, asked, found = max(ms, FIRST_MS), LAST_MS, -LAST_MS
+        if ms >= LAST_MS:
+            return None
+        base = max(ms, FIRST_MS)
         for stretch in self.clock.stretches(base, LAST_MS):
             low, high = self._shown(stretch)
-            low = max(low, base + stretch.offset + 1)
-            if not asked <= low <= found:  # else it is still the first match from here
-                answer = self.walls.next(low - 1)
-                if answer is None:
-                    return None
-                asked, found = low, answer
+            found = self.walls.next(max(low - 1, base + stretch.offset))
+            if found is None:
+                return None
             if found < high:
                 return later(found - stretch.offset, ms, self)
             if self._moves(stretch) and found < stretch.end + stretch.after:
@@ -70,17 +71,16 @@ class CronRule:
 
     def newest(self, after_ms: int, until_ms: int, count: int = 1) -> list[int]:
         """The newest `count` instants in (after_ms, until_ms], the oldest first."""
-        found: list[int] = []
-        if count > 0:
-            for instant in self._back(max(after_ms, FIRST_MS), min(until_ms, LAST_MS)):
-                found.append(instant)
-                if len(found) == count:
-                    break
-        return found[::-1]
+        after_ms, until_ms = max(after_ms, FIRST_MS), min(until_ms, LAST_MS)
+        if after_ms >= until_ms or count < 1:
+            return []
+        return list(islice(self._back(after_ms, until_ms), count))[::-1]
 
     def count(self, after_ms: int, until_ms: int, most: int = MOST) -> int:
         """How many instants are in (after_ms, until_ms], at most `most`."""
         after_ms, until_ms, found = max(after_ms, FIRST_MS), min(until_ms, LAST_MS), 0
+        if after_ms >= until_ms:
+            return 0
         for stretch in self.clock.stretches(after_ms, until_ms):
             low, high = self._asked(stretch, after_ms, until_ms)
             found += self.walls.count(low, high, most)

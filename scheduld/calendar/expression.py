@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from scheduld.calendar import fields, refusals
 from scheduld.calendar.days import MonthDays
+from scheduld.calendar.wording import explain as explain
 from scheduld.errors import CronError
+from scheduld.schedule import CronDialect
 
 if TYPE_CHECKING:
     from scheduld.calendar.fields import Parsed
 
-Dialect = Literal["vixie", "extended"]
 _LONGEST = 1_000
 _ALIASES = {
     "@hourly": "0 * * * *",
@@ -42,7 +43,7 @@ class CronSpec:
     """
 
     text: str
-    dialect: Dialect
+    dialect: CronDialect
     seconds: tuple[int, ...]
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -59,7 +60,7 @@ class CronSpec:
         return self.text
 
 
-def parse(text: str, dialect: Dialect = "vixie") -> CronSpec:
+def parse(text: str, dialect: CronDialect = "vixie") -> CronSpec:
     """Read a cron expression.
 
     Raises CronError, whose hint says what to write instead, for all that is not exactly of
@@ -67,16 +68,16 @@ def parse(text: str, dialect: Dialect = "vixie") -> CronSpec:
     """
     if not isinstance(text, str):
         raise refusals.not_a_text(text)
-    if dialect not in get_args(Dialect):
-        known = " or ".join(get_args(Dialect))
+    if dialect not in get_args(CronDialect):
+        known = " or ".join(get_args(CronDialect))
         raise CronError(f"unknown cron dialect {refusals.shown(str(dialect))}", hint=f"use {known}")
     if len(text) > _LONGEST:
-        raise refusals.refuse(f"is longer than {_LONGEST} characters", "use ranges and steps")
+        raise refusals.refuse(f"it is longer than {_LONGEST} characters", "use ranges and steps")
     return _parse(text, dialect)
 
 
 @lru_cache(maxsize=256)
-def _parse(text: str, dialect: Dialect) -> CronSpec:
+def _parse(text: str, dialect: CronDialect) -> CronSpec:
     extended = dialect == "extended"
     texts = _split(text, extended=extended)
     second = fields.Parsed((0,), "0")
@@ -107,12 +108,14 @@ def _parse(text: str, dialect: Dialect) -> CronSpec:
 def _split(text: str, *, extended: bool) -> list[str]:
     body = text.strip(" \t")
     if not body:
-        raise refusals.refuse("is empty", refusals.SIX if extended else refusals.FIVE)
+        raise refusals.refuse("it is empty", refusals.SIX if extended else refusals.FIVE)
     if not body.isascii():
-        raise refusals.refuse("has a character that is not ASCII", "use ASCII digits and letters")
+        raise refusals.refuse(
+            "it has a character that is not ASCII", "use ASCII digits and letters"
+        )
     if not body.replace("\t", " ").isprintable():
         raise refusals.refuse(
-            "has a control character", "write it in one line, fields separated by blanks"
+            "it has a control character", "write it in one line, fields separated by blanks"
         )
     if body.startswith("@"):
         if body.lower() not in _ALIASES:

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from datetime import date, datetime
+from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from croniter import CroniterError, croniter
 
+from scheduld.calendar.rule import later
 from scheduld.calendar.zones import DAY_MS, FIRST_MS, LAST_MS, from_datetime, to_datetime
+from scheduld.errors import RuleBroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scheduld.calendar.expression import CronSpec
 
+_SURE_MS = LAST_MS - 50 * 366 * DAY_MS
+"""Until here each expression has a next match: the rarest come back after 40 years."""
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
@@ -34,17 +39,19 @@ class Walls:
         days = spec.days
         # croniter gets date rules that the five fields can say; others it would read otherwise.
         self._marked = bool(days.last_day or days.last_weekdays or days.nth_weekdays)
+        self._known = (0, 0)
         self._engine: Any = None
         self._lock = Lock()
 
     def next(self, wall: int) -> int | None:
         """The first match strictly later than `wall`; None if there is none in the calendar."""
-        found = self._ask(max(wall, FIRST_MS))
-        if found is None or not self._marked or self._on(found // DAY_MS):
-            return found
-        for day in self._days(found // DAY_MS, LAST_MS // DAY_MS):
-            return self._ask(day * DAY_MS - 1)
-        return None
+        asked, found = self._known
+        if asked <= wall < found:
+            return found  # the last answer holds for all questions up to it
+        answer = later(self._find(wall), wall, self._spec)
+        if answer is not None:
+            self._known = (wall, answer)
+        return answer
 
     def count(self, low: int, high: int, most: int) -> int:
         """How many matches there are in `low <= wall < high`, at most `most`."""
@@ -71,6 +78,14 @@ class Walls:
                     return
                 yield wall
 
+    def _find(self, wall: int) -> int | None:
+        found = self._ask(max(wall, FIRST_MS))
+        if found is None or not self._marked or self._on(found // DAY_MS):
+            return found
+        for day in self._days(found // DAY_MS, LAST_MS // DAY_MS):
+            return self._ask(day * DAY_MS - 1)
+        return None
+
     def _ask(self, wall: int) -> int | None:
         if wall >= LAST_MS:
             return None
@@ -80,14 +95,18 @@ class Walls:
                 self._engine = self._build()
             try:
                 found = self._engine.get_next(datetime, start_time=to_datetime(wall))
-            except (CroniterError, ValueError, OverflowError):
-                return None  # nothing up to the end of the calendar
+            except (CroniterError, ValueError, OverflowError) as error:
+                if wall < _SURE_MS:
+                    raise RuleBroken(f"no next time of {self._spec} is found: {error}") from error
+                return None  # there is none up to the end of the calendar
         return from_datetime(found)
 
     def _build(self) -> Any:
         spec, days = self._spec, self._spec.days
         dates, weekdays = "*", "*"
-        if not self._marked and not days.every_day:
+        # croniter takes a full list for `*`, which then would no longer match on its own.
+        every_day = days.or_rule and (len(days.days) == 31 or len(days.weekdays) == 7)
+        if not self._marked and not every_day:
             dates = _listed(sorted(days.days), 31)
             weekdays = _listed(sorted(days.weekdays), 7)
         parts = [_listed(spec.minutes, 60), _listed(spec.hours, 24), dates]
@@ -124,6 +143,12 @@ class Walls:
                 start = date(year, month, 1).toordinal() - _EPOCH_DAY - 1
                 yield start, self._spec.days.of(year, month)
             index += step
+
+
+@lru_cache(maxsize=2_048)
+def walls_of(spec: CronSpec) -> Walls:
+    """The wall times of an expression, one for all zones and schedules that have it."""
+    return Walls(spec)
 
 
 class _DayTimes:

@@ -29,6 +29,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 _MS = timedelta(milliseconds=1)
 _SPAN_DAYS = 400
+_STEP_S = 3 * 86_400
 _SPAN_MS = _SPAN_DAYS * DAY_MS
 # Longer than any change: a stretch cut off here cannot hide the overlap of a change after it.
 _MARGIN_MS = 7 * DAY_MS
@@ -92,8 +93,8 @@ def in_zone(instant: int, zone: tzinfo) -> datetime:
 class WallClock:
     """The offsets of one zone, read a span of 400 days at a time and then remembered.
 
-    Changes are found to the second. Two that undo each other within a day would be missed; the
-    zones of the tz database have none.
+    Changes are found to the second. Two that undo each other within three days would be missed;
+    in the tz database the shortest such time is a week (Brazil in 2000).
     """
 
     def __init__(self, zone: tzinfo) -> None:
@@ -129,26 +130,30 @@ class WallClock:
             after = newer[1] if later else offset
         return Stretch(start, end, offset, before, after)
 
-    def stretches(self, after: int, until: int) -> Iterator[Stretch]:
-        """All stretches that hold an instant later than `after` and at most `until`, in order."""
-        at = after + 1
-        while at <= until and at < LAST_MS:
-            stretch = self.stretch(at)
+    def stretches(self, first: int, last: int) -> Iterator[Stretch]:
+        """The stretches from that of the instant `first` to that of `last`, in order, in a row."""
+        stretch = self.stretch(max(first, FIRST_MS))
+        yield stretch
+        while stretch.end <= last and stretch.end < LAST_MS:
+            end, stretch = stretch.end, self.stretch(stretch.end)
+            if stretch.start < end:  # the end was no change
+                stretch = stretch._replace(start=end, before=stretch.offset)
             yield stretch
-            at = stretch.end
 
-    def stretches_back(self, after: int, until: int) -> Iterator[Stretch]:
+    def stretches_back(self, first: int, last: int) -> Iterator[Stretch]:
         """The same as `stretches`, the newest first."""
-        at = until
-        while at > after and at > FIRST_MS:
-            stretch = self.stretch(at)
+        stretch = self.stretch(min(last, LAST_MS))
+        yield stretch
+        while stretch.start > first and stretch.start > FIRST_MS:
+            start, stretch = stretch.start, self.stretch(stretch.start - 1)
+            if stretch.end > start:  # the start was no change
+                stretch = stretch._replace(end=start, after=stretch.offset)
             yield stretch
-            at = stretch.start - 1
 
     def changes(self, after: int, until: int) -> Iterator[Stretch]:
         """The stretches whose end is a change of the offset later than `after`, up to `until`."""
-        for stretch in self.stretches(after - 1, until):
-            if stretch.gap and after < stretch.end <= until:
+        for stretch in self.stretches(after, until):
+            if stretch.gap and stretch.end <= until:
                 yield stretch
 
     def settle(self, wall: int) -> Settled:
@@ -185,8 +190,8 @@ class WallClock:
         offset = offset_s(first, self.zone)
         starts: list[int] = []
         offsets = [offset * 1_000]
-        for start in range(first, last, 86_400):
-            low, high = start, min(start + 86_400, last)
+        for start in range(first, last, _STEP_S):
+            low, high = start, min(start + _STEP_S, last)
             final = offset_s(high, self.zone)
             while offset != final:
                 low = first_change(low, high, self.zone)
