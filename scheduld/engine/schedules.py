@@ -73,7 +73,7 @@ class Schedules:
         self._is_new = True
         self._unread: set[str] = set()
         self._count = 0
-        self._pause_s = EVERY_S
+        self._look_at = 0.0
         self._is_stopped = False
 
     def is_over(self) -> bool:
@@ -95,13 +95,13 @@ class Schedules:
 
     async def run_once(self) -> None:
         """Wait until something may have changed, and read it."""
-        is_asked = await wait_for(self._wake, self._pause_s)
+        await wait_for(self._wake, self._look_at - monotonic())
         if self._is_stopped:
             return
         self._wake.clear()
         asked, self._asked = self._asked, set()
         is_new, self._is_new = self._is_new, False
-        is_whole = is_new or not is_asked
+        is_whole = is_new or monotonic() >= self._look_at
         done = False
         try:
             # The pollers tell outages, the ticker what a full server refuses.
@@ -112,7 +112,9 @@ class Schedules:
             if not done:
                 self._asked |= asked
                 self._is_new = self._is_new or is_new
-            self._pause_s = EVERY_S if done else _SOON_S
+                self._look_at = monotonic() + _SOON_S
+            elif is_whole:
+                self._look_at = monotonic() + EVERY_S
 
     async def _refresh(self, asked: set[str], *, is_whole: bool, is_new: bool) -> None:
         if is_new:
@@ -120,6 +122,7 @@ class Schedules:
             # defines one has announced it.
             await self._definer.first_see()
             await self._presence.announce()
+            await self._definer.forget_old()
         known = await (self._read_all() if is_whole else self._read_some(asked))
         fresh = set(known) if is_new else asked
         await self._serve_own(known, fresh)
