@@ -97,7 +97,7 @@ class Ticker:
         if entry is None or entry.digest != digest:
             try:
                 entry = Entry(schedule, digest, rule_of_schedule(schedule), mark_ms)
-            except ScheduldError as error:
+            except Exception as error:  # noqa: BLE001 - a definition may hold anything
                 self._table.drop(schedule.name)
                 await self._park(schedule, digest, error)
                 return
@@ -226,6 +226,7 @@ class Ticker:
     async def _answered(self, one: Planned, answer: TickedAs) -> None:
         entry, code = one.entry, answer.code
         if code.is_told:
+            self._parked.pop(entry.name, None)
             self._marked(entry, answer.mark_ms or 0)
             self._table.plan(entry, one.again_ms)
         elif code is Ticked.OTHER_MARK:
@@ -299,7 +300,6 @@ class Ticker:
     async def _plan_next(self, entry: Entry) -> None:
         try:
             self._table.plan(entry, entry.rule.after(entry.mark_ms))
-            self._parked.pop(entry.name, None)
         except Exception as error:  # noqa: BLE001 - a broken rule must not stop the others
             self._table.plan(entry, None)
             await self._park(entry.schedule, entry.digest, error)

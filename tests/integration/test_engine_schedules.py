@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -310,6 +311,49 @@ async def test_one_broken_schedule_does_not_stop_the_others(site: Site) -> None:
     whole = await stored(site, "breaks")
     assert whole is not None
     assert not whole.parked
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"type": "b"},
+        {"every": ["1s"]},
+        {"every": "0s"},
+        {"every": None},
+        {"timezone": "Mars/Olympus"},
+        {"starts_at_ms": "soon"},
+        {"jitter_ms": "5"},
+        {"keep_history": 5},
+    ],
+)
+async def test_stored_nonsense_stops_nothing(site: Site, values: dict[str, Any]) -> None:
+    """A definition that another program has spoilt is told and left out; others go on."""
+    journal = Journal()
+    await add_at_run_time(site, schedule("spoilt"))
+    key = site.keys.type("a").cron("spoilt")
+    definition = json.loads(await site.redis.hget(key, "definition"))
+    await site.redis.hset(key, "definition", json.dumps({**definition, **values}))
+    with capture_logs() as logs:
+        await site.start(duty("a", journal.inline()), schedules=[schedule("good")])
+        await until(lambda: [log for log in logs if log["log_level"] == "error"], "it is told")
+        await has_fired(site, 3, "good")
+    assert len([log for log in logs if log["log_level"] == "error"]) == 1, logs
+    assert not [log for log in logs if "loop paused" in log["event"]]
+
+
+@pytest.mark.parametrize("key", ["crons", "defs", "nodes"])
+async def test_common_keys_of_a_wrong_type(site: Site, key: str) -> None:
+    """While such a key holds something else that is told, tasks run, and what fires goes on."""
+    journal = Journal()
+    await site.start(duty("a", journal.inline()), schedules=[schedule()])
+    await has_fired(site, 1)
+    name = getattr(site.keys, key)
+    await site.redis.delete(name)
+    await site.redis.set(name, "text")
+    count = len(await fired(site))
+    await has_fired(site, count + 5)
+    task_id = await site.add("a")
+    await site.ended("a", task_id)
 
 
 class Broken:
