@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -460,17 +461,17 @@ async def test_many_at_one_instant_do_not_block_the_loop(site: Site) -> None:
     every = [schedule(f"s{number}", every="2s") for number in range(600)]
     member = await site.start(duty("a", journal.inline(), concurrency=50), schedules=every)
     await until(lambda: serves(member, "s599"), "all are served")
-    longest, last = 0.0, asyncio.get_running_loop().time()
+    longest, last = 0.0, time.thread_time()
 
     async def watch() -> None:
         nonlocal longest, last
         while len(journal.ids) < 600:
             await asyncio.sleep(0)
-            now = asyncio.get_running_loop().time()
+            now = time.thread_time()
             longest, last = max(longest, now - last), now
 
     await asyncio.wait_for(watch(), 20)
-    assert longest < 0.25
+    assert longest < 0.15, "seconds of this thread's CPU, whatever else the machine does"
     assert len(set(journal.ids)) == len(journal.ids)
 
 
