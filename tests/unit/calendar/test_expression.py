@@ -101,6 +101,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     ("*/61 * * * *", "larger than its range", "up to 60"),
     ("*/100 * * * *", "larger than its range", "every"),
     ("0 */25 * * *", "larger than its range", "up to 24"),
+    ("0 0 * * */8", "larger than its range", "up to 7"),
     ("*/0 * * * *", "step of 0", "1 or more"),
     ("*/00 * * * *", "step of 0", "1 or more"),
     ("60 * * * *", "'60' is out of range", "0 to 59"),

@@ -124,7 +124,7 @@ def test_a_ladder_in_days_follows_the_wall_clock() -> None:
     assert rule.after(rule.instants[2]) == rule.instants[3]
     assert rule.after(rule.instants[-1]) is None
     assert rule.newest(0, rule.instants[3], 2) == list(rule.instants[2:4])
-    assert rule.newest(0, rule.instants[3], 0) == []
+    assert rule.newest(0, rule.instants[3], 0) == rule.newest(0, rule.instants[3], -1) == []
     assert rule.count(rule.instants[0], rule.instants[3]) == 3
     assert rule.count(0, 10**14, 4) == 4
 
