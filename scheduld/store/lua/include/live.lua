@@ -8,10 +8,6 @@ local function is_indexed(id)
     or redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)
 end
 
-local function is_taken(id)
-  return redis.call('EXISTS', prefix .. id) == 1 or is_indexed(id)
-end
-
 -- Made when it is asked for: most calls meet no schedule.
 local function schedule(name, cron)
   cron = cron or root .. 'cron:' .. name
@@ -31,21 +27,23 @@ local function schedule(name, cron)
       known[field] = values[index]
     end
     known.mark, known.runs = number(known.mark) or 0, number(known.runs) or 0
+    known.max_runs = number(known.max_runs)
     return known.digest and known or nil
   end
 
   -- Adds to the history: 'o' outcome, then fields and values.
   function self.record(known, outcome, ...)
     local count, age = string.match(known.keep or '', '^(%d+) (%d+)$')
+    count, age = int(number(count) or 1000), number(age) or 7776e6
     local at = given_now == '' and '*' or int(now) .. '-*'
-    local added = redis.pcall('XADD', ticks, 'MAXLEN', '~', count or '1000', at, 'o', outcome, ...)
+    local added = redis.pcall('XADD', ticks, 'MAXLEN', '~', count, at, 'o', outcome, ...)
     if type(added) == 'table' then
       -- A clock by hand went backwards.
-      redis.call('XADD', ticks, 'MAXLEN', '~', count or '1000', '*', 'o', outcome, ...)
+      redis.call('XADD', ticks, 'MAXLEN', '~', count, '*', 'o', outcome, ...)
     end
     -- Only whole blocks of a hundred go.
     if known.length >= 100 then
-      redis.call('XTRIM', ticks, 'MINID', '~', int(math.max(0, now - (tonumber(age) or 7776e6))))
+      redis.call('XTRIM', ticks, 'MINID', '~', int(math.max(0, now - age)))
     end
   end
 
@@ -67,6 +65,10 @@ local function schedule(name, cron)
       end
     end
     return count, held
+  end
+
+  function self.is_taken(id)
+    return redis.call('EXISTS', prefix .. id) == 1 or is_indexed(id)
   end
 
   -- Makes a task of an id that is not taken. tick: '' for a trigger by hand; payload: '' for the
@@ -105,11 +107,11 @@ local function schedule(name, cron)
     if not id then
       return
     end
-    if tick ~= '' and known.max_runs and known.runs >= tonumber(known.max_runs) then
+    if tick ~= '' and known.max_runs and known.runs >= known.max_runs then
       self.told(known, tick, 'skipped', id, 'max_runs')
       return
     end
-    local outcome = is_taken(id) and 'exists' or 'fired'
+    local outcome = self.is_taken(id) and 'exists' or 'fired'
     if outcome == 'fired' then
       self.start(id, at, tick, payload)
     end
@@ -135,19 +137,15 @@ local function schedule(name, cron)
   return self
 end
 
--- Whose task it is, and of which tick: fields and values; nil if of none.
-local function tick_of(id)
+-- Whose task it is, and of which tick: fields and values; nil if of none. is_live: only of one that
+-- is unfinished, as a task that takes its id takes its place too.
+local function tick_of(id, is_live)
   local task = redis.pcall('HMGET', prefix .. id, 'schedule', 'tick')
-  if task.err or not task[1] then
+  if task.err or not task[1]
+    or is_live and not redis.pcall('ZSCORE', root .. 'live:' .. task[1], id) then
     return nil
   end
   return task[2] and {'schedule', task[1], 'tick', task[2]} or {'schedule', task[1]}
-end
-
--- The same of one that is unfinished: a task that takes its id takes its place too.
-local function place_of(id)
-  local ticked = tick_of(id)
-  return ticked and redis.pcall('ZSCORE', root .. 'live:' .. ticked[2], id) and ticked or nil
 end
 
 -- A task has left due and leased for good. name: the field `schedule` of its hash; where there is
