@@ -38,12 +38,6 @@ class MonthDays:
         """Whether any date in these months matches."""
         return any(self.of(year, month) for year in _CYCLE for month in months)
 
-    @property
-    def every_day(self) -> bool:
-        """Whether all days match."""
-        months = ((year, month) for year in _CYCLE for month in range(1, 13))
-        return all(len(self.of(*month)) == monthrange(*month)[1] for month in months)
-
     def _matches(self, day: int, first: int, length: int) -> bool:
         # monthrange counts from Monday 0, cron from Sunday 0.
         weekday = (first + day) % 7

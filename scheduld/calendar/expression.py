@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from scheduld.calendar import fields, refusals
 from scheduld.calendar.days import MonthDays
+from scheduld.calendar.wording import explain as explain
 from scheduld.errors import CronError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def parse(text: str, dialect: Dialect = "vixie") -> CronSpec:
         known = " or ".join(get_args(Dialect))
         raise CronError(f"unknown cron dialect {refusals.shown(str(dialect))}", hint=f"use {known}")
     if len(text) > _LONGEST:
-        raise refusals.refuse(f"is longer than {_LONGEST} characters", "use ranges and steps")
+        raise refusals.refuse(f"it is longer than {_LONGEST} characters", "use ranges and steps")
     return _parse(text, dialect)
 
 
@@ -107,12 +108,14 @@ def _parse(text: str, dialect: Dialect) -> CronSpec:
 def _split(text: str, *, extended: bool) -> list[str]:
     body = text.strip(" \t")
     if not body:
-        raise refusals.refuse("is empty", refusals.SIX if extended else refusals.FIVE)
+        raise refusals.refuse("it is empty", refusals.SIX if extended else refusals.FIVE)
     if not body.isascii():
-        raise refusals.refuse("has a character that is not ASCII", "use ASCII digits and letters")
+        raise refusals.refuse(
+            "it has a character that is not ASCII", "use ASCII digits and letters"
+        )
     if not body.replace("\t", " ").isprintable():
         raise refusals.refuse(
-            "has a control character", "write it in one line, fields separated by blanks"
+            "it has a control character", "write it in one line, fields separated by blanks"
         )
     if body.startswith("@"):
         if body.lower() not in _ALIASES:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scheduld.calendar.every import Every, mean_ms, shifted
 from scheduld.calendar.rule import MOST, DstOverlap, Named, later
-from scheduld.calendar.zones import DAY_MS, FIRST_MS, LAST_MS, wall_clock
+from scheduld.calendar.zones import DATE_LINE_MS, DAY_MS, FIRST_MS, LAST_MS, wall_clock
 from scheduld.errors import WhenError
 
 if TYPE_CHECKING:
@@ -82,14 +82,15 @@ class GridRule:
 
     def count(self, after_ms: int, until_ms: int, most: int = MOST) -> int:
         """How many instants are in (after_ms, until_ms], at most `most`."""
-        if self.clock is None:
-            return max(0, min(most, self._up_to(until_ms) - self._up_to(after_ms)))
-        found = 0
-        at = self.after(after_ms)
-        while at is not None and at <= until_ms and found < most:
-            found += 1
-            at = self.after(at)
-        return found
+        first, last = self._up_to(after_ms), self._up_to(until_ms)
+        if self.clock is None or last <= first:
+            return max(0, min(most, last - first))
+        lost = 0
+        for stretch in self.clock.changes(max(after_ms, self.anchor_ms), until_ms):
+            if stretch.gap >= DATE_LINE_MS:
+                named = self.named(stretch.end + stretch.offset, stretch.end + stretch.after)
+                lost += named.number if named else 0
+        return min(most, last - first - lost)
 
     def named(self, low: int, high: int) -> Named | None:
         """The wall times of the grid in low <= wall < high."""
@@ -115,8 +116,24 @@ class GridRule:
         return wall if self.clock is None else self.clock.settle(wall).run_at()
 
     def _up_to(self, ms: int) -> int:
-        """How many instants of a grid of elapsed time are at most `ms`."""
-        return max(0, (min(ms, LAST_MS) - self.anchor_ms) // self.every.ms + 1)
+        """How many places of the grid are at most `ms`, whether something runs there or not."""
+        ms = min(ms, LAST_MS)
+        if self.clock is None:
+            return max(0, (ms - self.anchor_ms) // self.every.ms + 1)
+        if ms < self.anchor_ms:
+            return 0
+        index = self._below(ms)
+        while index == 0 or self._place(index) <= ms:
+            index += 1
+        return index
+
+    def _place(self, index: int) -> int:
+        """Where an instant of the grid is, or would be had a move over the date line not been."""
+        wall = self._wall_at(index)
+        if self.clock is None or wall >= LAST_MS:
+            return wall
+        settled = self.clock.settle(wall)
+        return settled.instants[0] if settled.instants else settled.gap_end
 
     def _below(self, ms: int) -> int:
         """An index whose instant is at most `ms` (or 0), and at most four below the last such."""

@@ -48,13 +48,15 @@ def wrong_count(fields: list[str], *, extended: bool) -> CronError:
     count, wanted = len(fields), 6 if extended else 5
     message = f"{count} field{'s' * (count != 1)} where {wanted} are needed"
     if fields[0].upper().startswith(("CRON_TZ=", "TZ=")):
-        return refuse("has a time zone inside", "give the zone as `timezone`")
+        return refuse("it has a time zone inside", "give the zone as `timezone`")
     if any(field.startswith("#") for field in fields):
-        return refuse("has a comment", "leave it out")
+        return refuse("it has a comment", "leave it out")
     if extended and count == 5:
         return refuse(message, f"{SIX}; for five fields leave out {_EXTENDED}")
     if extended:
         return refuse(message, SIX)
+    if count == 6 and re.match(r"[12][0-9]{3}", fields[5]):
+        return refuse(message, "years are not possible here: " + FIVE)
     if count == 6 and not re.search(r"[a-z]{4}|[=$.\\]", fields[5], re.IGNORECASE):
         return refuse(
             message,
@@ -84,10 +86,11 @@ def no_number(text: str, whole: str, field: Field) -> CronError:
 
 def step_from_number(low: int, step: str, field: Field) -> CronError:
     """Refuse `5/15`, which some read as one value and others as a range."""
-    return refuse(
-        f"{field.name} '{low}/{step[:6]}' has a step without a range",
-        f'write "{low}-{field.high - (field.name == "weekday")}/{step[:6]}"',
-    )
+    said = f"{field.name} '{low}/{step[:6]}' has a step without a range"
+    high = field.high - (field.name == "weekday")
+    if low >= high or not step.strip("0"):
+        return refuse(said, f'write "{low}"')
+    return refuse(said, f'write "{low}-{high}/{step[:6]}"')
 
 
 def wraps(term: str, low: int, high: int, field: Field) -> CronError:
@@ -135,12 +138,12 @@ def _marks(term: str, said: str, field: Field) -> CronError:
     if field.name not in {"day", "weekday"}:
         return refuse(f"{said}: L and # stand for days only", "use numbers")
     if field.name == "day":
-        hint = f'for the last day write L with {_EXTENDED}; "28-31" and a check also works'
+        hint = f"for the last day write L with {_EXTENDED}"
     elif term == "l":
         hint = f"write 6 for Saturday; for the last Saturday 6L with {_EXTENDED}"
     else:
         hint = f"write 5L for the last Friday, 5#2 for the second, with {_EXTENDED}"
-    return refuse(f"{said}: {shown(term)} is not known", hint)
+    return refuse(f"{said}: L and # are not known in this place or dialect", hint)
 
 
 def never(detail: str) -> CronError:

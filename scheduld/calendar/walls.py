@@ -87,7 +87,9 @@ class Walls:
     def _build(self) -> Any:
         spec, days = self._spec, self._spec.days
         dates, weekdays = "*", "*"
-        if not self._marked and not days.every_day:
+        # croniter takes a full list for `*`, which then would no longer match on its own.
+        every_day = days.or_rule and (len(days.days) == 31 or len(days.weekdays) == 7)
+        if not self._marked and not every_day:
             dates = _listed(sorted(days.days), 31)
             weekdays = _listed(sorted(days.weekdays), 7)
         parts = [_listed(spec.minutes, 60), _listed(spec.hours, 24), dates]
