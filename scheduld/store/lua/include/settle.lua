@@ -2,7 +2,7 @@
 -- Answers 1 stored, 2 already stored, 3 refused (another claim, or the task is gone).
 local function settle(key, id, fence, kind, ms, detail, reason, counted)
   local task = redis.pcall('HMGET', key, 'fence', 'settled', 'outcome', 'early', 'cancel', 'next',
-    'failed', 'due', 'moved', 'key', 'unique')
+    'failed', 'due', 'moved', 'key', 'unique', 'schedule')
   if task.err or task[1] ~= fence then
     return 3
   end
@@ -54,6 +54,7 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
   if kind == 'done' then
     redis.call('ZADD', done, now, id)
     leave_unique(id, task[11], false)
+    leave_live(id, task[12])
     if detail ~= '' then
       redis.call('HSET', key, 'result', detail)
     end

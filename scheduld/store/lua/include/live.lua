@@ -1,0 +1,148 @@
+-- Where tasks of schedules begin and end. `live` names the unfinished ones of a schedule -> tick
+-- ms; below zero: of a backfill, which holds up no tick. It is a hint: what it says is checked
+-- against due and leased before it holds one up.
+local root = string.sub(prefix, 1, -6)
+
+local function is_indexed(id)
+  return redis.call('ZSCORE', due, id) or redis.call('ZSCORE', leased, id)
+    or redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)
+end
+
+-- Made when it is asked for: most calls meet no schedule.
+local function schedule(name, cron)
+  cron = cron or root .. 'cron:' .. name
+  local live, ticks, self = root .. 'live:' .. name, root .. 'ticks:' .. name, {}
+
+  -- What is stored of it; nil if it is gone, false if a key of it is of a wrong type.
+  function self.read()
+    local names = {'digest', 'mark', 'payload', 'overlap', 'most', 'max_runs', 'runs', 'keep',
+      'queued', 'paused', 'skips', 'moved', 'rule', 'origin', 'orphan'}
+    local values = redis.pcall('HMGET', cron, unpack(names))
+    if values.err or type(redis.pcall('ZCARD', live)) == 'table'
+      or type(redis.pcall('XLEN', ticks)) == 'table' then
+      return false
+    end
+    local known = {}
+    for index, field in ipairs(names) do
+      known[field] = values[index]
+    end
+    known.mark, known.runs = number(known.mark) or 0, number(known.runs) or 0
+    return known.digest and known or nil
+  end
+
+  -- Adds to the history: 'o' outcome, then fields and values.
+  function self.record(known, outcome, ...)
+    local count, age = string.match(known.keep or '', '^(%d+) (%d+)$')
+    local at = given_now == '' and '*' or int(now) .. '-*'
+    local added = redis.pcall('XADD', ticks, 'MAXLEN', '~', count or '1000', at, 'o', outcome, ...)
+    if type(added) == 'table' then
+      -- A clock by hand went backwards.
+      redis.call('XADD', ticks, '*', 'o', outcome, ...)
+    end
+    redis.call('XTRIM', ticks, 'MINID', '~', int(math.max(0, now - (tonumber(age) or 7776e6))))
+  end
+
+  -- How many tasks hold up a tick, and the first of them; those that have ended are taken out.
+  function self.unfinished(most)
+    local count = redis.call('ZCOUNT', live, '0', '+inf')
+    if count < most then
+      return count, {}
+    end
+    local ids, held = redis.call('ZRANGEBYSCORE', live, '0', '+inf', 'LIMIT', '0', '1000'), {}
+    local waits = #ids > 0 and redis.call('ZMSCORE', due, unpack(ids))
+    local runs = #ids > 0 and redis.call('ZMSCORE', leased, unpack(ids))
+    for index, id in ipairs(ids) do
+      if waits[index] or runs[index] then
+        held[#held + 1] = id
+      else
+        redis.call('ZREM', live, id)
+        count = count - 1
+      end
+    end
+    return count, held
+  end
+
+  -- Makes a task, unless there is one of that id. tick: '' for a trigger by hand.
+  function self.start(id, at, tick, payload, live_score)
+    local key = prefix .. id
+    if redis.call('EXISTS', key) == 1 or is_indexed(id) then
+      return false
+    end
+    redis.call('HSET', key, 'payload', payload or '{}', 'schedule', name)
+    if tick ~= '' then
+      redis.call('HSET', key, 'tick', tick)
+    end
+    redis.call('ZADD', live, live_score or tick ~= '' and tick or int(now), id)
+    redis.call('ZADD', due, at, id)
+    lower(tonumber(at))
+    note('fired', id)
+    return true
+  end
+
+  -- The tick of a task that was made, or was to be: told, and counted.
+  function self.told(known, tick, outcome, ...)
+    if tick ~= '' then
+      self.record(known, outcome, 't', tick, 'late', int(math.max(0, now - tick)), ...)
+      redis.call('HSET', cron, 'last', tick .. ' ' .. int(now) .. ' ' .. outcome)
+    else
+      self.record(known, outcome, ...)
+    end
+    if outcome == 'fired' and tick ~= '' then
+      known.runs = redis.call('HINCRBY', cron, 'runs', 1)
+    end
+  end
+
+  -- The tick that waits in the hash ('TICK DUE ID PAYLOAD') becomes a task.
+  function self.release(known)
+    local tick, at, id, payload = string.match(known.queued, '^(%d*) (%d+) (%S+) (.*)$')
+    known.queued = false
+    redis.call('HDEL', cron, 'queued')
+    if not id then
+      return
+    end
+    if tick ~= '' and known.max_runs and known.runs >= tonumber(known.max_runs) then
+      self.told(known, tick, 'skipped', 'why', 'max_runs', 'id', id)
+      return
+    end
+    local is_new = self.start(id, at, tick, payload ~= '' and payload or known.payload)
+    self.told(known, tick, is_new and 'fired' or 'exists', 'id', id)
+  end
+
+  -- A task of it that had ended is to run again.
+  function self.join(id, tick)
+    redis.pcall('ZADD', live, tick or int(now), id)
+  end
+
+  -- A task of it is over: what waits for that takes its place.
+  function self.leave(id)
+    if redis.pcall('ZREM', live, id) ~= 1 then
+      return
+    end
+    local known = self.read()
+    if known and known.queued and not known.paused and not known.moved and self.unfinished(1) == 0 then
+      self.release(known)
+    end
+  end
+
+  return self
+end
+
+-- What a task that takes the id of a schedule's unfinished one keeps of it: fields and values.
+local function tick_of(id)
+  local task = redis.pcall('HMGET', prefix .. id, 'schedule', 'tick')
+  if task.err or not task[1] then
+    return nil
+  end
+  return task[2] and {'schedule', task[1], 'tick', task[2]} or {'schedule', task[1]}
+end
+
+-- name: the field of the task's hash. Where the hash is gone the id says whose task it was.
+local function leave_live(id, name)
+  if not name and string.find(id, '@', 1, true) and redis.pcall('HLEN', prefix .. id) ~= 0 then
+    return
+  end
+  name = name or string.match(id, '^([%w_.-]+)@')
+  if name then
+    schedule(name).leave(id)
+  end
+end
