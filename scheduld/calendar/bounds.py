@@ -24,7 +24,7 @@ def bound_ms(value: str | date, timezone: str | tzinfo | None, *, is_end: bool =
 
     A date is a whole day of the zone: its first instant, or (`is_end`) its last millisecond.
     """
-    day = _day(value)
+    day = as_day(value)
     if day is not None:
         first, last = day_ms(day, timezone)
         return last if is_end else first
@@ -53,7 +53,8 @@ def _shown_from(wall: int, zone: tzinfo) -> int:
     return settled.instants[0] if settled.instants else settled.gap_end
 
 
-def _day(value: object) -> date | None:
+def as_day(value: object) -> date | None:
+    """Return the day that a date, or the text of one, names; None for times and all else."""
     if isinstance(value, date):
         return None if isinstance(value, datetime) else value
     if not isinstance(value, str) or not _DATE.fullmatch(value.strip()):

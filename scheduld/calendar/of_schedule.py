@@ -11,6 +11,7 @@ from scheduld.calendar.expression import parse
 from scheduld.calendar.grid import GridRule, epoch_anchor_ms
 from scheduld.calendar.rule import Bounded
 from scheduld.errors import CronError
+from scheduld.schedule import tick_id
 from scheduld.timezones import load_zone
 
 if TYPE_CHECKING:
@@ -52,3 +53,13 @@ def _grid(every: str, zone_name: str, anchor_ms: int | None) -> Rule:
     if anchor_ms is None:
         anchor_ms = epoch_anchor_ms(zone)
     return GridRule(parse_every(every), anchor_ms, zone)
+
+
+def tick_id_of(schedule: Schedule, tick_ms: int) -> str:
+    """Name the task of a tick; on grids finer than a second with milliseconds."""
+    return tick_id(schedule.name, tick_ms, is_fine=_is_fine(schedule.every))
+
+
+@lru_cache(maxsize=4096)
+def _is_fine(every: str | None) -> bool:
+    return every is not None and parse_every(every).ms % 1000 != 0
