@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from scheduld.calendar.zones import DAY_MS, wall_clock
+from scheduld.calendar.zones import DAY_MS, in_zone, wall_clock
 from scheduld.errors import WhenError
 from scheduld.timezones import as_zone
 from scheduld.when import instant_ms
@@ -45,6 +45,19 @@ def day_ms(day: date, timezone: str | tzinfo | None) -> tuple[int, int]:
         raise WhenError(f"{day} is not between 1970 and 2200", hint="use a year up to 2200")
     wall = (day - _EPOCH).days * DAY_MS
     return _shown_from(wall, zone), _shown_from(wall + DAY_MS, zone) - 1
+
+
+def range_text(first: int, last: int, zone: tzinfo) -> str:
+    """Tell a stretch of time, first and last ms, in a zone: by days where it is whole days."""
+    begin, end = in_zone(first, zone), in_zone(last, zone)
+    if (day_ms(begin.date(), zone)[0], day_ms(end.date(), zone)[1]) == (first, last):
+        days = sorted({str(begin.date()), str(end.date())})
+        return f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[1]}"
+    texts = [
+        moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")
+        for moment in (begin, end)
+    ]
+    return f"at {texts[0]}" if first == last else f"from {texts[0]} to {texts[1]}"
 
 
 def _shown_from(wall: int, zone: tzinfo) -> int:

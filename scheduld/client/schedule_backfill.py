@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scheduld.calendar.bounds import range_text
 from scheduld.calendar.of_schedule import rule_of_schedule, tick_id_of
 from scheduld.calendar.preview import local_text
 from scheduld.client.schedule_changing import check_whole
@@ -83,9 +84,10 @@ def _ticks(found: Found, bounds: Bounds, now_ms: int) -> list[int]:
     schedule = found.schedule
     first, last = bounds(schedule)
     zone = load_zone(schedule.timezone)
-    told = f"from {local_text(first, zone)} to {local_text(last, zone)}"
     if last < first:
+        told = f"from {local_text(first, zone)} to {local_text(last, zone)}"
         raise InvalidInput(f"the range {told} ends before it begins", hint="exchange the two")
+    told = range_text(first, last, zone)
     if first > now_ms:
         raise InvalidInput(
             f"the range {told} is in the future", hint="what is to come fires by itself"

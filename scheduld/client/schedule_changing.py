@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scheduld.client.schedule_reading import find, get, half_there
 from scheduld.client.verbs import Commands, admit_type
-from scheduld.errors import Conflict, OutcomeUnknown, TaskExists
+from scheduld.errors import Conflict, NotFound, OutcomeUnknown, TaskExists
 from scheduld.store import croncalls
 from scheduld.store.cronanswers import Defined, Steered
 from scheduld.store.croncalls import Definition
@@ -101,30 +101,40 @@ class Definer:
             yield from _remove_all(scope, known.type, name, f"moved to type {wanted.type}")
 
 
-def remove(scope: Scope, name: str) -> Verb[int]:
-    """Remove a schedule of run time; how many waiting tasks of it were cancelled.
+@dataclass(slots=True)
+class Removal:
+    """One removal. What it has done outlives attempts: a repeat then meets no schedule."""
 
-    Raises NotFound, or Conflict for one of a config.
-    """
-    known = yield from find(scope, name)
-    record = yield from _record(scope, known.type, name)
-    if known.origin == "config":
-        raise Conflict(
-            f"schedule {name} is in a config file",
-            hint="take it out of the file; 10 minutes after the last daemon that has it, it is"
-            " removed; pause stops it at once",
-        )
-    cancelled = 0
-    if record is not None:
-        cancelled = yield from _remove_all(scope, known.type, name, "removed by hand")
-    # Only what was found: somebody may add it anew meanwhile.
-    crons = scope.caller.keys.crons
-    (raw,) = yield Commands((("HGET", crons, name),))
-    if Known.read(raw) == known:
-        wake = f"{known.type} cron {name}"
-        telling = (("HDEL", crons, name), ("PUBLISH", scope.caller.keys.wake, wake))
-        yield Commands(telling, writes=True)
-    return cancelled
+    is_sent: bool = False
+    cancelled: int = 0
+
+    def verb(self, scope: Scope, name: str) -> Verb[int]:
+        """Remove a schedule of run time; how many waiting tasks of it were cancelled.
+
+        Raises NotFound, or Conflict for one of a config.
+        """
+        try:
+            known = yield from find(scope, name)
+        except NotFound:
+            if self.is_sent:
+                return self.cancelled
+            raise
+        if known.origin == "config":
+            raise Conflict(
+                f"schedule {name} is in a config file",
+                hint="take it out of the file, and it is removed 10 minutes after the last daemon"
+                " that has it; pause stops it at once",
+            )
+        self.is_sent = True
+        self.cancelled += yield from _remove_all(scope, known.type, name, "removed by hand")
+        # Only what was found: somebody may have added another in its place.
+        crons = scope.caller.keys.crons
+        (raw,) = yield Commands((("HGET", crons, name),))
+        if Known.read(raw) == known:
+            wake = f"{known.type} cron {name}"
+            telling = (("HDEL", crons, name), ("PUBLISH", scope.caller.keys.wake, wake))
+            yield Commands(telling, writes=True)
+        return self.cancelled
 
 
 def _remove_all(scope: Scope, type_name: str, name: str, reason: str) -> Verb[int]:

@@ -63,11 +63,12 @@ def not_found(scope: Scope, name: str) -> Verb[NotFound]:
     import difflib
 
     (raw,) = yield Commands((("HKEYS", scope.caller.keys.crons),))
-    names = sorted(key.decode(errors="replace") for key in raw)
-    near = difflib.get_close_matches(name, names, 1)
-    hint: str | None = f"did you mean {printable(near[0])}?" if near else None
-    if not near and name in scope.configured_schedules:
+    names = sorted({key.decode(errors="replace") for key in raw} | scope.configured_schedules)
+    if name in scope.configured_schedules:
         hint = "the config has it, but no daemon has taken it up yet (scheduld run)"
+        return NotFound(f"there is no schedule {name}", hint=hint)
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean {printable(near[0])}?" if near else "scheduld cron list tells them"
     return NotFound(f"there is no schedule {name}", hint=hint)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from scheduld.schedule import Origin, Schedule
 
-ScheduleState = Literal["active", "paused", "disabled", "ended", "orphaned", "broken"]
+ScheduleState = Literal["active", "paused", "disabled", "ended", "orphaned", "broken", "new"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

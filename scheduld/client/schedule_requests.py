@@ -12,7 +12,7 @@ from scheduld.client.adding import check_type
 from scheduld.client.operations import line, who
 from scheduld.client.requests import Asked
 from scheduld.client.schedule_backfill import Backfilling
-from scheduld.client.schedule_changing import Definer, remove
+from scheduld.client.schedule_changing import Definer, Removal
 from scheduld.client.schedule_draft import check_schedule, draft
 from scheduld.clock import wall_ms
 from scheduld.config.values import RateLimit
@@ -65,9 +65,9 @@ class ScheduleRequests:
         return Asked(lambda: definer.verb(self._scope))
 
     def remove(self, name: object) -> Asked[int]:
-        """Check a remove; its repeat would meet no schedule and seem refused."""
-        checked = check_schedule(name)
-        return Asked(lambda: remove(self._scope, checked), repeatable=False)
+        """Check a remove."""
+        checked, removal = check_schedule(name), Removal()
+        return Asked(lambda: removal.verb(self._scope, checked))
 
     def get(self, name: object) -> Asked[ScheduleInfo]:
         """Check a get."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduld.calendar.bounds import range_text
 from scheduld.calendar.of_schedule import rule_of_schedule
 from scheduld.calendar.preview import local_text
 from scheduld.client.schedule_changing import check_whole
@@ -149,9 +150,7 @@ def _check_hit(found: Found, first: int, last: int) -> None:
     at = rule.after(base)
     if at is not None and at <= last:
         return
-    told = local_text(first, zone)
-    if last > first:
-        told = f"from {told} to {local_text(last, zone)}"
+    told = range_text(first, last, zone)
     hint = (
         "it fires no more" if at is None else f"its next tick from there is {local_text(at, zone)}"
     )
