@@ -11,6 +11,7 @@ go wrong. What a change skips or repeats is decided between two stretches:
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, get_args
 
 from scheduld.calendar.rule import MOST, DstGap, DstOverlap, Named, later
@@ -53,6 +54,8 @@ class CronRule:
 
     def after(self, ms: int) -> int | None:
         """The first instant later than `ms`; None: never again."""
+        if ms >= LAST_MS:
+            return None
         base, asked, found = max(ms, FIRST_MS), LAST_MS, -LAST_MS
         for stretch in self.clock.stretches(base, LAST_MS):
             low, high = self._shown(stretch)
@@ -70,17 +73,16 @@ class CronRule:
 
     def newest(self, after_ms: int, until_ms: int, count: int = 1) -> list[int]:
         """The newest `count` instants in (after_ms, until_ms], the oldest first."""
-        found: list[int] = []
-        if count > 0:
-            for instant in self._back(max(after_ms, FIRST_MS), min(until_ms, LAST_MS)):
-                found.append(instant)
-                if len(found) == count:
-                    break
-        return found[::-1]
+        after_ms, until_ms = max(after_ms, FIRST_MS), min(until_ms, LAST_MS)
+        if after_ms >= until_ms or count < 1:
+            return []
+        return list(islice(self._back(after_ms, until_ms), count))[::-1]
 
     def count(self, after_ms: int, until_ms: int, most: int = MOST) -> int:
         """How many instants are in (after_ms, until_ms], at most `most`."""
         after_ms, until_ms, found = max(after_ms, FIRST_MS), min(until_ms, LAST_MS), 0
+        if after_ms >= until_ms:
+            return 0
         for stretch in self.clock.stretches(after_ms, until_ms):
             low, high = self._asked(stretch, after_ms, until_ms)
             found += self.walls.count(low, high, most)

@@ -58,6 +58,8 @@ class GridRule:
         """The first instant later than `ms`; None: never again."""
         if ms < self.anchor_ms:
             return self.anchor_ms
+        if ms >= LAST_MS:
+            return None
         for index in counting(self._below(ms)):
             wall = self._wall_at(index)
             if wall >= LAST_MS:

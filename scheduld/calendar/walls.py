@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 from croniter import CroniterError, croniter
 
 from scheduld.calendar.zones import DAY_MS, FIRST_MS, LAST_MS, from_datetime, to_datetime
+from scheduld.errors import RuleBroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scheduld.calendar.expression import CronSpec
 
+_SURE_MS = LAST_MS - 50 * 366 * DAY_MS
+"""Until here each expression has a next match: the rarest come back after 40 years."""
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
@@ -80,8 +83,10 @@ class Walls:
                 self._engine = self._build()
             try:
                 found = self._engine.get_next(datetime, start_time=to_datetime(wall))
-            except (CroniterError, ValueError, OverflowError):
-                return None  # nothing up to the end of the calendar
+            except (CroniterError, ValueError, OverflowError) as error:
+                if wall < _SURE_MS:
+                    raise RuleBroken(f"no next time of {self._spec} is found: {error}") from error
+                return None  # there is none up to the end of the calendar
         return from_datetime(found)
 
     def _build(self) -> Any:

@@ -129,26 +129,30 @@ class WallClock:
             after = newer[1] if later else offset
         return Stretch(start, end, offset, before, after)
 
-    def stretches(self, after: int, until: int) -> Iterator[Stretch]:
-        """All stretches that hold an instant later than `after` and at most `until`, in order."""
-        at = after + 1
-        while at <= until and at < LAST_MS:
-            stretch = self.stretch(at)
+    def stretches(self, first: int, last: int) -> Iterator[Stretch]:
+        """The stretches from that of the instant `first` to that of `last`, in order, in a row."""
+        stretch = self.stretch(max(first, FIRST_MS))
+        yield stretch
+        while stretch.end <= last and stretch.end < LAST_MS:
+            end, stretch = stretch.end, self.stretch(stretch.end)
+            if stretch.start < end:  # the end was no change
+                stretch = stretch._replace(start=end, before=stretch.offset)
             yield stretch
-            at = stretch.end
 
-    def stretches_back(self, after: int, until: int) -> Iterator[Stretch]:
+    def stretches_back(self, first: int, last: int) -> Iterator[Stretch]:
         """The same as `stretches`, the newest first."""
-        at = until
-        while at > after and at > FIRST_MS:
-            stretch = self.stretch(at)
+        stretch = self.stretch(min(last, LAST_MS))
+        yield stretch
+        while stretch.start > first and stretch.start > FIRST_MS:
+            start, stretch = stretch.start, self.stretch(stretch.start - 1)
+            if stretch.end > start:  # the start was no change
+                stretch = stretch._replace(end=start, after=stretch.offset)
             yield stretch
-            at = stretch.start - 1
 
     def changes(self, after: int, until: int) -> Iterator[Stretch]:
         """The stretches whose end is a change of the offset later than `after`, up to `until`."""
-        for stretch in self.stretches(after - 1, until):
-            if stretch.gap and after < stretch.end <= until:
+        for stretch in self.stretches(after, until):
+            if stretch.gap and stretch.end <= until:
                 yield stretch
 
     def settle(self, wall: int) -> Settled:
