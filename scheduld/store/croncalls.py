@@ -40,7 +40,11 @@ MOST_SCHEDULES = 200
 
 
 class Definition(NamedTuple):
-    """One schedule to define. `expected`: digest of the definition that it replaces; '': none."""
+    """One schedule to define.
+
+    `expected`: digest of the definition that it replaces; empty: there is none. To take one back
+    that has moved to another type it is `moved:TYPE`, as OTHER_DIGEST tells it.
+    """
 
     schedule: Schedule
     origin: Origin

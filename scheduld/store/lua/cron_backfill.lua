@@ -20,7 +20,7 @@ for index = 1, code == 1 and count or 0 do
   local at = index * 3 + 6
   local tick, id = ARGV[at], ARGV[at + 2]
   codes[index] = tonumber(tick) > now and 14 or 6
-  if codes[index] == 6 and one.start(id, ARGV[at + 1], tick, known.payload, '-' .. tick) then
+  if codes[index] == 6 and one.start(id, ARGV[at + 1], tick, known.payload, true) then
     one.record(known, 'backfilled', 't', tick, 'id', id)
     codes[index] = 1
   end

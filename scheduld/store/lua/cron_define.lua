@@ -10,7 +10,7 @@
 --
 -- Returns {0, now µs, rows}, a row a schedule {code, mark ms, digest}: 1 new, 2 changed, its rule
 --         too, 3 changed, 4 stored before; and refused: 5 another digest than expected (that
---         one is told), 6 the name is taken by the other origin, 7 broken key
+--         one is told; 'moved:TYPE' of one that has moved away), 6 the name is taken by the other origin, 7 broken key
 --         {-1, now µs} too late
 --
 -- @include type guard events live
@@ -23,6 +23,9 @@ local function code_of(known, digest, rule, origin, expected)
     return known == false and 7 or expected ~= '' and 5 or 1
   elseif known.origin ~= origin then
     return 6
+  elseif known.moved then
+    -- A replica that missed the move must not bring it back.
+    return expected == known.moved and 2 or 5
   elseif known.digest == digest then
     return 4
   elseif known.digest ~= expected then
@@ -35,10 +38,16 @@ for index = 1, count do
   local at, key = index * 11 - 4, KEYS[6 + index]
   local name, digest, rule, origin = ARGV[at + 1], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
   local known = schedule(name, key).read()
+  if known and known.moved then
+    known.moved, known.digest = 'moved:' .. known.moved, 'moved:' .. known.moved
+  end
   local code = code_of(known, digest, rule, origin, ARGV[at + 11])
   local mark = known and known.mark or 0
   if code < 4 then
     mark = code < 3 and now or mark
+    if code == 1 then
+      redis.call('DEL', key)
+    end
     redis.call('HSET', key, 'definition', ARGV[at + 2], 'digest', digest, 'rule', rule,
       'origin', origin, 'payload', ARGV[at + 6], 'overlap', ARGV[at + 7], 'most', ARGV[at + 8],
       'keep', ARGV[at + 10], 'mark', int(mark))
@@ -54,10 +63,9 @@ for index = 1, count do
   if code == 1 then
     redis.call('PERSIST', root .. 'live:' .. name)
     redis.call('PERSIST', root .. 'ticks:' .. name)
-  elseif code < 5 then
+  elseif code < 5 and (known.moved or known.orphan) then
     redis.call('HDEL', key, 'moved', 'orphan')
   end
-  rows[index] = {code, int(mark), known and code > 3 and known.digest or digest}
+  rows[index] = {code, int(mark), code < 5 and digest or known and known.digest or ''}
 end
-write_events()
 return {0, now_us, rows}

@@ -17,5 +17,4 @@ if code == 1 then
   redis.call('HSET', cron, 'moved', to)
   tell_change(name)
 end
-write_events()
 return {0, now_us, code}

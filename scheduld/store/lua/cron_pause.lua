@@ -21,5 +21,4 @@ if code == 1 then
   redis.call('HSET', cron, 'paused', int(since), 'pause_reason', reason, 'pause_who', who)
   tell_change(name)
 end
-write_events()
 return {0, now_us, code, int(since)}

@@ -22,5 +22,4 @@ for index = 1, count do
   end
   rows[index] = {code, code == 1 and mark or known and int(known.mark) or ''}
 end
-write_events()
 return {0, now_us, rows}

@@ -65,5 +65,4 @@ if code == 1 then
   redis.call('HSET', cron, 'skips', table.concat(text, ' '))
   tell_change(name)
 end
-write_events()
 return {0, now_us, code, table.concat(text, ' ')}

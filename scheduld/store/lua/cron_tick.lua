@@ -19,53 +19,39 @@ local count = tonumber(ARGV[7])
 local words = {'fired', 'queued', 'skipped', 'coalesced', 'backlog', 'exists', 'skipped'}
 local reasons_of = {[3] = 'overlap', [7] = 'asked'}
 
-local function refusal(known, digest, mark, last)
-  if not known then
-    return known == false and 17 or 15, ''
-  elseif known.moved then
-    return 18, known.moved
-  elseif known.digest ~= digest then
-    return 12, known.digest
-  elseif known.mark ~= tonumber(mark) or tonumber(last) <= known.mark then
-    return 11, ''
-  elseif known.paused or tonumber(last) > now then
-    return known.paused and 13 or 14, ''
-  elseif known.max_runs and known.runs >= tonumber(known.max_runs) then
-    return 16, ''
+-- Before an earlier task is looked at: after a restore it may be the one of this very tick.
+local function code_of(one, known, tick, id, is_patient, stopped)
+  if tick == '' then
+    return 8
+  elseif is_taken(id) then
+    return 6
   end
-end
-
-local function is_asked(skips, tick)
-  for from, to in string.gmatch(skips or '', '(%d+)-(%d+)') do
-    if tonumber(tick) >= tonumber(from) and tonumber(tick) <= tonumber(to) then
-      return true
-    end
-  end
+  return is_asked(known.skips, tick) and 7 or overlap_of(one, known, is_patient, stopped)
 end
 
 local rows, stopped = {}, {}
 for index = 1, count do
-  local at = index * 11 - 4
+  local at, key = index * 11 - 4, KEYS[6 + index]
   local name, tick, id, gap_to = ARGV[at + 1], ARGV[at + 4], ARGV[at + 6], ARGV[at + 9]
-  local one, known = schedule(name, KEYS[6 + index]), nil
-  known = one.read()
-  local code, detail = refusal(known, ARGV[at + 2], ARGV[at + 3], tick ~= '' and tick or gap_to)
-  code = code or tick == '' and 8 or is_asked(known.skips, tick) and 7
-    or overlap_of(one, known, ARGV[at + 7] == '1', stopped)
+  local one = schedule(name, key)
+  local known, last = one.read(), tick ~= '' and tick or gap_to
+  local code, detail = refusal(known, ARGV[at + 2], ARGV[at + 3], last)
+  code = code or code_of(one, known, tick, id, ARGV[at + 7] == '1', stopped)
   if code < 10 then
     if gap_to ~= '' then
       one.record(known, 'gap', 'from', ARGV[at + 8], 'to', gap_to, 'n', ARGV[at + 10], 'why', ARGV[at + 11])
     end
-    if code == 1 and not one.start(id, ARGV[at + 5], tick, known.payload) then
-      code = 6
+    if code == 1 then
+      one.start(id, ARGV[at + 5], tick, known.payload)
     elseif code == 2 then
-      redis.call('HSET', KEYS[6 + index], 'queued', tick .. ' ' .. ARGV[at + 5] .. ' ' .. id .. ' ')
+      redis.call('HSET', key, 'queued', tick .. ' ' .. ARGV[at + 5] .. ' ' .. id .. ' ')
     end
-    if code < 8 then
-      one.told(known, tick, words[code], 'id', id, 'why', reasons_of[code] or '')
+    known.mark = tonumber(last)
+    if code == 8 then
+      redis.call('HSET', key, 'mark', last)
+    else
+      one.told(known, tick, words[code], id, reasons_of[code])
     end
-    known.mark = tonumber(tick ~= '' and tick or gap_to)
-    redis.call('HSET', KEYS[6 + index], 'mark', int(known.mark))
   end
   rows[index] = {code, known and int(known.mark) or '', detail or ''}
 end

@@ -18,7 +18,7 @@ local words = {'fired', 'queued', 'skipped', 'coalesced', 'backlog'}
 local one, stopped = schedule(name, cron), {}
 local known = one.read()
 local code = absence(known) or known.moved and 18
-if not code and (redis.call('EXISTS', prefix .. id) == 1 or is_indexed(id)) then
+if not code and is_taken(id) then
   code = 6
 elseif not code and string.match(known.queued or '', '^%d* %d+ (%S+) ') == id then
   code = 2
@@ -29,7 +29,7 @@ elseif not code then
   elseif code == 2 then
     redis.call('HSET', cron, 'queued', ' ' .. int(now) .. ' ' .. id .. ' ' .. payload)
   end
-  one.told(known, '', words[code], 'id', id, 'why', code == 3 and 'overlap' or 'manual')
+  one.told(known, '', words[code], id, code == 3 and 'overlap' or 'manual')
 end
 write_events()
 for _, running in ipairs(stopped) do

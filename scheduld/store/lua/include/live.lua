@@ -8,6 +8,10 @@ local function is_indexed(id)
     or redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)
 end
 
+local function is_taken(id)
+  return redis.call('EXISTS', prefix .. id) == 1 or is_indexed(id)
+end
+
 -- Made when it is asked for: most calls meet no schedule.
 local function schedule(name, cron)
   cron = cron or root .. 'cron:' .. name
@@ -18,11 +22,11 @@ local function schedule(name, cron)
     local names = {'digest', 'mark', 'payload', 'overlap', 'most', 'max_runs', 'runs', 'keep',
       'queued', 'paused', 'skips', 'moved', 'rule', 'origin', 'orphan'}
     local values = redis.pcall('HMGET', cron, unpack(names))
-    if values.err or type(redis.pcall('ZCARD', live)) == 'table'
-      or type(redis.pcall('XLEN', ticks)) == 'table' then
+    local length = redis.pcall('XLEN', ticks)
+    if values.err or type(length) == 'table' or type(redis.pcall('ZCARD', live)) == 'table' then
       return false
     end
-    local known = {}
+    local known = {length = length}
     for index, field in ipairs(names) do
       known[field] = values[index]
     end
@@ -39,7 +43,10 @@ local function schedule(name, cron)
       -- A clock by hand went backwards.
       redis.call('XADD', ticks, '*', 'o', outcome, ...)
     end
-    redis.call('XTRIM', ticks, 'MINID', '~', int(math.max(0, now - (tonumber(age) or 7776e6))))
+    -- Only whole blocks of a hundred go.
+    if known.length >= 100 then
+      redis.call('XTRIM', ticks, 'MINID', '~', int(math.max(0, now - (tonumber(age) or 7776e6))))
+    end
   end
 
   -- How many tasks hold up a tick, and the first of them; those that have ended are taken out.
@@ -62,34 +69,35 @@ local function schedule(name, cron)
     return count, held
   end
 
-  -- Makes a task, unless there is one of that id. tick: '' for a trigger by hand.
-  function self.start(id, at, tick, payload, live_score)
-    local key = prefix .. id
-    if redis.call('EXISTS', key) == 1 or is_indexed(id) then
+  -- Makes a task, unless there is one of that id. tick: '' for a trigger by
+  -- hand. is_past: of a backfill.
+  function self.start(id, at, tick, payload, is_past)
+    if is_taken(id) then
       return false
     end
-    redis.call('HSET', key, 'payload', payload or '{}', 'schedule', name)
-    if tick ~= '' then
-      redis.call('HSET', key, 'tick', tick)
-    end
-    redis.call('ZADD', live, live_score or tick ~= '' and tick or int(now), id)
+    local score = tick ~= '' and tick or int(now)
+    redis.call('HSET', prefix .. id, 'payload', payload or '{}', 'schedule', name,
+      unpack(tick ~= '' and {'tick', tick} or {}))
+    redis.call('ZADD', live, is_past and '-' .. score or score, id)
     redis.call('ZADD', due, at, id)
     lower(tonumber(at))
     note('fired', id)
     return true
   end
 
-  -- The tick of a task that was made, or was to be: told, and counted.
-  function self.told(known, tick, outcome, ...)
+  -- What became of a tick is told, and a task of one counted; the watermark is stored.
+  function self.told(known, tick, outcome, id, why)
+    local entry = {'id', id}
     if tick ~= '' then
-      self.record(known, outcome, 't', tick, 'late', int(math.max(0, now - tick)), ...)
-      redis.call('HSET', cron, 'last', tick .. ' ' .. int(now) .. ' ' .. outcome)
-    else
-      self.record(known, outcome, ...)
+      entry = {'id', id, 't', tick, 'late', int(math.max(0, now - tick))}
+      known.runs = known.runs + (outcome == 'fired' and 1 or 0)
+      redis.call('HSET', cron, 'last', tick .. ' ' .. int(now) .. ' ' .. outcome,
+        'runs', int(known.runs), 'mark', int(known.mark))
     end
-    if outcome == 'fired' and tick ~= '' then
-      known.runs = redis.call('HINCRBY', cron, 'runs', 1)
+    if why then
+      entry[#entry + 1], entry[#entry + 2] = 'why', why
     end
+    self.record(known, outcome, unpack(entry))
   end
 
   -- The tick that waits in the hash ('TICK DUE ID PAYLOAD') becomes a task.
@@ -101,11 +109,11 @@ local function schedule(name, cron)
       return
     end
     if tick ~= '' and known.max_runs and known.runs >= tonumber(known.max_runs) then
-      self.told(known, tick, 'skipped', 'why', 'max_runs', 'id', id)
+      self.told(known, tick, 'skipped', id, 'max_runs')
       return
     end
     local is_new = self.start(id, at, tick, payload ~= '' and payload or known.payload)
-    self.told(known, tick, is_new and 'fired' or 'exists', 'id', id)
+    self.told(known, tick, is_new and 'fired' or 'exists', id, tick == '' and 'manual' or nil)
   end
 
   -- A task of it that had ended is to run again.
@@ -136,12 +144,12 @@ local function tick_of(id)
   return task[2] and {'schedule', task[1], 'tick', task[2]} or {'schedule', task[1]}
 end
 
--- name: the field of the task's hash. Where the hash is gone the id says whose task it was.
+-- A task has left due and leased for good. name: the field `schedule` of its hash; where there is
+-- no hash any more the id tells.
 local function leave_live(id, name)
-  if not name and string.find(id, '@', 1, true) and redis.pcall('HLEN', prefix .. id) ~= 0 then
-    return
+  if not name and string.find(id, '@', 1, true) and redis.call('TYPE', prefix .. id).ok ~= 'hash' then
+    name = string.match(id, '^([%w_.-]+)@')
   end
-  name = name or string.match(id, '^([%w_.-]+)@')
   if name then
     schedule(name).leave(id)
   end

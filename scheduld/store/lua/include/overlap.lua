@@ -1,4 +1,31 @@
--- What an earlier task of a schedule means for a tick: its code (cron_tick.lua).
+-- Whether a tick becomes a task, as codes of cron_tick.lua.
+
+-- What is decided from anything but what is stored changes nothing: a code, and what differs.
+local function refusal(known, digest, mark, last)
+  if not known then
+    return known == false and 17 or 15, ''
+  elseif known.moved then
+    return 18, known.moved
+  elseif known.digest ~= digest then
+    return 12, known.digest
+  elseif known.mark ~= tonumber(mark) or tonumber(last) <= known.mark then
+    return 11, ''
+  elseif known.paused or tonumber(last) > now then
+    return known.paused and 13 or 14, ''
+  elseif known.max_runs and known.runs >= tonumber(known.max_runs) then
+    return 16, ''
+  end
+end
+
+-- Whether somebody asked for a tick to be skipped.
+local function is_asked(skips, tick)
+  for from, to in string.gmatch(skips or '', '(%d+)-(%d+)') do
+    if tonumber(tick) >= tonumber(from) and tonumber(tick) <= tonumber(to) then
+      return true
+    end
+  end
+  return false
+end
 
 -- Asks the tasks in the way to end. Running ones are added to `stopped`.
 local function make_way(ids, stopped)
@@ -27,7 +54,9 @@ local function overlap_of(one, known, is_patient, stopped)
     return 5
   elseif known.overlap == 'cancel' then
     make_way(ids, stopped)
-    known.queued = one.read().queued
+    -- What waited may have become a task by that.
+    local fresh = one.read()
+    known.queued, known.runs = fresh.queued, fresh.runs
     if one.unfinished(1) == 0 then
       return 1
     end

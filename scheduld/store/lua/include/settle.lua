@@ -54,7 +54,9 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
   if kind == 'done' then
     redis.call('ZADD', done, now, id)
     leave_unique(id, task[11], false)
-    leave_live(id, task[12])
+    if task[12] then
+      leave_live(id, task[12])
+    end
     if detail ~= '' then
       redis.call('HSET', key, 'result', detail)
     end

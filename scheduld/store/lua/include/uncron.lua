@@ -6,10 +6,7 @@ local history_ms, live_ms = 86400000, 604800000
 local function remove_tasks(name, start)
   local live, cancelled = root .. 'live:' .. name, 0
   local ids = redis.pcall('ZRANGE', live, start, start + 499)
-  if ids.err then
-    return 0, ''
-  end
-  for _, id in ipairs(ids) do
+  for _, id in ipairs(ids.err and {} or ids) do
     local state = state_of(id)
     if state == 'running' then
       start = start + 1
