@@ -157,8 +157,8 @@ def info_of(
 def _outlook(record: CronRecord) -> tuple[ScheduleState, int | None, str | None]:
     """The state of a schedule, when it fires next, and what is wrong with it."""
     schedule = record.schedule
-    if schedule is None:
-        return "broken", None, _broken(record)
+    if schedule is None or record.parked:
+        return "broken", None, record.parked or _broken(record)
     try:
         rule = rule_of_schedule(schedule)
         at = next_ms(rule, max(record.mark_ms, record.now_ms), record.skips)

@@ -45,7 +45,7 @@ class Site:
     """A folder with a config and a ledger, for any number of daemons and commands.
 
     `core`: settings of `[scheduld]`. `types`: settings by name of type; handlers that write
-    the ledger are `WORK + name`.
+    the ledger are `WORK + name`. `schedules`: settings by name of schedule.
     """
 
     folder: Path
@@ -53,15 +53,23 @@ class Site:
     namespace: str = "chaos"
     core: Mapping[str, object] = field(default_factory=dict)
     types: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    schedules: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.write_config()
+
+    def write_config(self, name: str = "scheduld.toml") -> Path:
+        """Write the config as it is now, maybe into a file beside; returns its path."""
         lines = ["[scheduld]"]
         core = {"redis_url": self.url, "namespace": self.namespace, **self.core}
         lines += [f"{name} = {toml(value)}" for name, value in core.items()]
-        for type_name, settings in self.types.items():
-            lines.append(f"[types.{type_name}]")
-            lines += [f"{name} = {toml(value)}" for name, value in settings.items()]
-        self.config_path.write_text("\n".join(lines) + "\n")
+        for table, entries in (("types", self.types), ("schedules", self.schedules)):
+            for entry, settings in entries.items():
+                lines.append(f"[{table}.{entry}]")
+                lines += [f"{key} = {toml(value)}" for key, value in settings.items()]
+        path = self.folder / name
+        path.write_text("\n".join(lines) + "\n")
+        return path
 
     @property
     def config_path(self) -> Path:
@@ -142,13 +150,15 @@ class DaemonProcess:
         env: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
         stderr: int | IO[Any] | None = None,
+        config: Path | None = None,
     ) -> None:
         self.number = next(_numbers)
         self.log_path = site.folder / f"daemon-{self.number}.log"
         self.killed_at: float | None = None
+        path = config or site.config_path
         with self.log_path.open("w") as log:
             self.process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "scheduld", "run", "--config", site.config_path],
+                [*prefix, sys.executable, "-m", "scheduld", "run", "--config", path],
                 cwd=site.folder,
                 env={**site.environment(self.number), **(env or {})},
                 stdin=subprocess.DEVNULL,

@@ -63,8 +63,8 @@ for index = 1, count do
   if code == 1 then
     redis.call('PERSIST', root .. 'live:' .. name)
     redis.call('PERSIST', root .. 'ticks:' .. name)
-  elseif code < 5 and (known.moved or known.orphan) then
-    redis.call('HDEL', key, 'moved', 'orphan')
+  elseif code < 5 then
+    redis.call('HDEL', key, 'moved', 'orphan', 'parked')
   end
   rows[index] = {code, int(mark), code < 5 and digest or known and known.digest or ''}
 end
