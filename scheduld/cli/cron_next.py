@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from scheduld.calendar.preview import NextTick
     from scheduld.client.schedule_records import ScheduleInfo
-    from scheduld.schedule import Schedule
+    from scheduld.schedule import CronDialect, DstGap, DstOverlap, Schedule
 
 _MOST = 100_000
 _EXAMPLES = """\b
@@ -46,6 +46,14 @@ Examples:
     shell_complete=zones,
     help="Zone of --cron or --every; default: the config's, else UTC.",
 )
+@click.option(
+    "--dst-gap", type=click.Choice(["shift", "skip"]), help="Of --cron, times that do not exist."
+)
+@click.option(
+    "--dst-overlap",
+    type=click.Choice(["first", "second", "both"]),
+    help="Of --cron, times that happen twice.",
+)
 @click.option("--after", metavar="WHEN", help="A time, or a date to begin with; default: now.")
 @click.option("--count", type=int, default=10, metavar="N", help="How many; default 10.")
 @COMMON
@@ -61,7 +69,7 @@ def next_command(name: str | None, after: str | None, count: int, **rule: str | 
     if name is None and not ("cron" in given or "every" in given):
         raise InvalidInput("what is to fire?", hint="a schedule, --cron or --every")
     if name is not None and given:
-        option = next(iter(given))
+        option = next(iter(given)).replace("_", "-")
         raise InvalidInput(f"a schedule has its own rule, and takes no --{option}")
     if name is None:
         schedule = _drafted(given)
@@ -82,15 +90,19 @@ def _drafted(given: dict[str, str]) -> Schedule:
     zone = given.get("timezone") or _config_zone() or "UTC"
     load_zone(zone)
     every = given.get("every")
-    if "dialect" in given and every is not None:
-        raise InvalidInput("--dialect is of --cron, and says nothing about --every")
+    for key in ("dialect", "dst_gap", "dst_overlap"):
+        if key in given and every is not None:
+            option = key.replace("_", "-")
+            raise InvalidInput(f"--{option} is of --cron, and says nothing about --every")
     schedule = Schedule(
         name="x",
         type="x",
         cron=given.get("cron"),
         every=None if every is None else str(parse_every(every)),
-        cron_dialect="extended" if given.get("dialect") == "extended" else "vixie",
+        cron_dialect=cast("CronDialect", given.get("dialect", "vixie")),
         timezone=zone,
+        dst_gap=cast("DstGap", given.get("dst_gap", "shift")),
+        dst_overlap=cast("DstOverlap", given.get("dst_overlap", "first")),
     )
     for fault in faults(schedule):
         raise CronError(fault.message, hint=fault.hint)
@@ -131,7 +143,7 @@ def _note_state(info: ScheduleInfo) -> None:
         note(printable(f"scheduld: it is paused, and does not fire until it is resumed{why}"))
     elif info.state == "disabled":
         note("scheduld: it is not enabled, and does not fire")
-    elif not info.is_served:
+    elif info.state == "active" and not info.is_served:
         note(f"scheduld: no daemon works on type {info.type} now (scheduld run starts one)")
 
 

@@ -267,7 +267,7 @@ class Scheduler(Assertions):
     def _is_past(self, ms: int) -> InvalidInput:
         return InvalidInput(
             f"{iso(ms)} is before the test's now, {iso(clock.wall_ms())}: as soon as there is a"
-            " task, time only goes forward"
+            " task or a schedule, time only goes forward"
         )
 
     # --- its life
