@@ -14,10 +14,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, get_args
 
-from scheduld.calendar.rule import MOST, DstGap, DstOverlap, Named, later
-from scheduld.calendar.walls import Walls
+from scheduld.calendar.rule import MOST, Named, later
+from scheduld.calendar.walls import walls_of
 from scheduld.calendar.zones import DATE_LINE_MS, FIRST_MS, LAST_MS, Stretch, wall_clock
 from scheduld.errors import CronError
+from scheduld.schedule import DstGap, DstOverlap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ class CronRule:
         self.shifts = dst_gap == "shift" and not spec.wild
         self.overlap: DstOverlap = "both" if spec.wild else dst_overlap
         self.clock = wall_clock(zone)
-        self.walls = Walls(spec)
+        self.walls = walls_of(spec)
 
     def __str__(self) -> str:
         return f"{self.spec} in {self.zone}"
@@ -56,15 +57,12 @@ class CronRule:
         """The first instant later than `ms`; None: never again."""
         if ms >= LAST_MS:
             return None
-        base, asked, found = max(ms, FIRST_MS), LAST_MS, -LAST_MS
+        base = max(ms, FIRST_MS)
         for stretch in self.clock.stretches(base, LAST_MS):
             low, high = self._shown(stretch)
-            low = max(low, base + stretch.offset + 1)
-            if not asked <= low <= found:  # else it is still the first match from here
-                answer = self.walls.next(low - 1)
-                if answer is None:
-                    return None
-                asked, found = low, answer
+            found = self.walls.next(max(low - 1, base + stretch.offset))
+            if found is None:
+                return None
             if found < high:
                 return later(found - stretch.offset, ms, self)
             if self._moves(stretch) and found < stretch.end + stretch.after:

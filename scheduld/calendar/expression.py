@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from scheduld.calendar import fields, refusals
 from scheduld.calendar.days import MonthDays
 from scheduld.calendar.wording import explain as explain
 from scheduld.errors import CronError
+from scheduld.schedule import CronDialect
 
 if TYPE_CHECKING:
     from scheduld.calendar.fields import Parsed
 
-Dialect = Literal["vixie", "extended"]
 _LONGEST = 1_000
 _ALIASES = {
     "@hourly": "0 * * * *",
@@ -43,7 +43,7 @@ class CronSpec:
     """
 
     text: str
-    dialect: Dialect
+    dialect: CronDialect
     seconds: tuple[int, ...]
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -60,7 +60,7 @@ class CronSpec:
         return self.text
 
 
-def parse(text: str, dialect: Dialect = "vixie") -> CronSpec:
+def parse(text: str, dialect: CronDialect = "vixie") -> CronSpec:
     """Read a cron expression.
 
     Raises CronError, whose hint says what to write instead, for all that is not exactly of
@@ -68,8 +68,8 @@ def parse(text: str, dialect: Dialect = "vixie") -> CronSpec:
     """
     if not isinstance(text, str):
         raise refusals.not_a_text(text)
-    if dialect not in get_args(Dialect):
-        known = " or ".join(get_args(Dialect))
+    if dialect not in get_args(CronDialect):
+        known = " or ".join(get_args(CronDialect))
         raise CronError(f"unknown cron dialect {refusals.shown(str(dialect))}", hint=f"use {known}")
     if len(text) > _LONGEST:
         raise refusals.refuse(f"it is longer than {_LONGEST} characters", "use ranges and steps")
@@ -77,7 +77,7 @@ def parse(text: str, dialect: Dialect = "vixie") -> CronSpec:
 
 
 @lru_cache(maxsize=256)
-def _parse(text: str, dialect: Dialect) -> CronSpec:
+def _parse(text: str, dialect: CronDialect) -> CronSpec:
     extended = dialect == "extended"
     texts = _split(text, extended=extended)
     second = fields.Parsed((0,), "0")

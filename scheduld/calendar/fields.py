@@ -75,11 +75,11 @@ def parse_field(text: str, field: Field, *, extended: bool) -> Parsed:
     canonical = []
     for term in text.lower().split(","):
         if extended and (special := _special(term, field)) is not None:
-            days, count, written = special
-            if count:
-                nth.add((days, count))
+            weekday, which, written = special
+            if which:
+                nth.add((weekday, which))
             else:
-                last.add(days)
+                last.add(weekday)
         else:
             found, written = _term(term, text, field)
             numbers.update(found)
@@ -122,12 +122,11 @@ def _term(term: str, text: str, field: Field) -> tuple[range | set[int], str]:
     step = _step(step_text, term, field)
     if step > 1 and (star or high > low):
         written += f"/{step}"
+    found = range(low, high + 1, step)
     if field is WEEKDAY:
         # 7 is Sunday too; alone it is written as 0, in a range it has to stay.
-        return {
-            number % 7 for number in range(low, high + 1, step)
-        }, "0" if written == "7" else written
-    return range(low, high + 1, step), written
+        return {number % 7 for number in found}, "0" if written == "7" else written
+    return found, written
 
 
 def _bound(text: str, whole: str, field: Field) -> int:

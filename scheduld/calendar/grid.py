@@ -10,12 +10,14 @@ from itertools import count as counting
 from typing import TYPE_CHECKING
 
 from scheduld.calendar.every import Every, mean_ms, shifted
-from scheduld.calendar.rule import MOST, DstOverlap, Named, later
+from scheduld.calendar.rule import MOST, Named, later
 from scheduld.calendar.zones import DATE_LINE_MS, DAY_MS, FIRST_MS, LAST_MS, wall_clock
 from scheduld.errors import WhenError
 
 if TYPE_CHECKING:
     from datetime import tzinfo
+
+    from scheduld.schedule import DstOverlap
 
 
 def epoch_anchor_ms(zone: tzinfo) -> int:

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduld.calendar.every import Every, mean_ms, read_interval, shifted
-from scheduld.calendar.rule import MOST, DstOverlap, Named
+from scheduld.calendar.rule import MOST, Named
 from scheduld.calendar.zones import FIRST_MS, LAST_MS, wall_clock
 from scheduld.errors import WhenError
 from scheduld.names import printable
 
 if TYPE_CHECKING:
     from datetime import tzinfo
+
+    from scheduld.schedule import DstOverlap
 
 _MOST_OFFSETS = 100
 _HINT = 'write a list such as ["-7d", "-1d", "0", "+2h"]'

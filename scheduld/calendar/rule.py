@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from scheduld.errors import RuleBroken
 
 if TYPE_CHECKING:
     from scheduld.calendar.zones import WallClock
+    from scheduld.schedule import DstOverlap
 
-DstGap = Literal["shift", "skip"]
-DstOverlap = Literal["first", "second", "both"]
 MOST = 1_000
 """How far `count` counts unless told otherwise."""
 
@@ -61,9 +60,9 @@ class Zoned(Protocol):
 
 
 def later(found: int | None, base: int, rule: object) -> int | None:
-    """Return what was found as the next instant, once sure that it is later than the base."""
+    """Return what was found as the next time, once sure that it is later than the base."""
     if found is not None and found <= base:
-        raise RuleBroken(f"the rule {rule} gave {found} ms as the next instant after {base} ms")
+        raise RuleBroken(f"the rule {rule} gave {found} ms as the next time after {base} ms")
     return found
 
 

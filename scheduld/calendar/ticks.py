@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from scheduld.calendar.cron import CronRule
-from scheduld.calendar.expression import Dialect, parse
+from scheduld.calendar.expression import parse
 from scheduld.calendar.marks import Marked as Marked
 from scheduld.calendar.marks import marked as marked
 from scheduld.calendar.zones import in_zone
@@ -16,7 +16,7 @@ from scheduld.timezones import as_zone
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scheduld.calendar.rule import DstGap, DstOverlap
+    from scheduld.schedule import CronDialect, DstGap, DstOverlap
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def next_ticks(
     *,
     timezone: str | tzinfo,
     after: datetime,
-    dialect: Dialect = "vixie",
+    dialect: CronDialect = "vixie",
     dst_gap: DstGap = "shift",
     dst_overlap: DstOverlap = "first",
 ) -> Iterator[datetime]:

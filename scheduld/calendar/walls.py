@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from datetime import date, datetime
+from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from croniter import CroniterError, croniter
 
+from scheduld.calendar.rule import later
 from scheduld.calendar.zones import DAY_MS, FIRST_MS, LAST_MS, from_datetime, to_datetime
 from scheduld.errors import RuleBroken
 
@@ -37,17 +39,19 @@ class Walls:
         days = spec.days
         # croniter gets date rules that the five fields can say; others it would read otherwise.
         self._marked = bool(days.last_day or days.last_weekdays or days.nth_weekdays)
+        self._known = (0, 0)
         self._engine: Any = None
         self._lock = Lock()
 
     def next(self, wall: int) -> int | None:
         """The first match strictly later than `wall`; None if there is none in the calendar."""
-        found = self._ask(max(wall, FIRST_MS))
-        if found is None or not self._marked or self._on(found // DAY_MS):
-            return found
-        for day in self._days(found // DAY_MS, LAST_MS // DAY_MS):
-            return self._ask(day * DAY_MS - 1)
-        return None
+        asked, found = self._known
+        if asked <= wall < found:
+            return found  # the last answer holds for all questions up to it
+        answer = later(self._find(wall), wall, self._spec)
+        if answer is not None:
+            self._known = (wall, answer)
+        return answer
 
     def count(self, low: int, high: int, most: int) -> int:
         """How many matches there are in `low <= wall < high`, at most `most`."""
@@ -73,6 +77,14 @@ class Walls:
                 if wall < low:
                     return
                 yield wall
+
+    def _find(self, wall: int) -> int | None:
+        found = self._ask(max(wall, FIRST_MS))
+        if found is None or not self._marked or self._on(found // DAY_MS):
+            return found
+        for day in self._days(found // DAY_MS, LAST_MS // DAY_MS):
+            return self._ask(day * DAY_MS - 1)
+        return None
 
     def _ask(self, wall: int) -> int | None:
         if wall >= LAST_MS:
@@ -131,6 +143,12 @@ class Walls:
                 start = date(year, month, 1).toordinal() - _EPOCH_DAY - 1
                 yield start, self._spec.days.of(year, month)
             index += step
+
+
+@lru_cache(maxsize=2_048)
+def walls_of(spec: CronSpec) -> Walls:
+    """The wall times of an expression, one for all zones and schedules that have it."""
+    return Walls(spec)
 
 
 class _DayTimes:

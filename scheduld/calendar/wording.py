@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ def explain(spec: CronSpec) -> str:
 def _time(spec: CronSpec) -> str:
     hours, minutes, seconds = spec.hours, spec.minutes, spec.seconds
     if len(hours) * len(minutes) * len(seconds) <= _MOST_TIMES:
-        tail = [f":{second:02}" if seconds != (0,) else "" for second in seconds]
-        times = [f"{h:02}:{m:02}{s}" for h in hours for m in minutes for s in tail]
+        precision = "minutes" if seconds == (0,) else "seconds"
+        times = [
+            time(h, m, s).isoformat(precision) for h in hours for m in minutes for s in seconds
+        ]
         return f"at {_joined(times, 'and')}"
     parts = []
     if seconds != (0,):

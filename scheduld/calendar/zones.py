@@ -29,6 +29,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 _MS = timedelta(milliseconds=1)
 _SPAN_DAYS = 400
+_STEP_S = 3 * 86_400
 _SPAN_MS = _SPAN_DAYS * DAY_MS
 # Longer than any change: a stretch cut off here cannot hide the overlap of a change after it.
 _MARGIN_MS = 7 * DAY_MS
@@ -92,8 +93,8 @@ def in_zone(instant: int, zone: tzinfo) -> datetime:
 class WallClock:
     """The offsets of one zone, read a span of 400 days at a time and then remembered.
 
-    Changes are found to the second. Two that undo each other within a day would be missed; the
-    zones of the tz database have none.
+    Changes are found to the second. Two that undo each other within three days would be missed;
+    in the tz database the shortest such time is a week (Brazil in 2000).
     """
 
     def __init__(self, zone: tzinfo) -> None:
@@ -189,8 +190,8 @@ class WallClock:
         offset = offset_s(first, self.zone)
         starts: list[int] = []
         offsets = [offset * 1_000]
-        for start in range(first, last, 86_400):
-            low, high = start, min(start + 86_400, last)
+        for start in range(first, last, _STEP_S):
+            low, high = start, min(start + _STEP_S, last)
             final = offset_s(high, self.zone)
             while offset != final:
                 low = first_change(low, high, self.zone)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import random
     from zoneinfo import ZoneInfo
 
-    from scheduld.calendar.rule import DstGap, DstOverlap
+    from scheduld.schedule import DstGap, DstOverlap
 
 WIDTH = timedelta(hours=46)
 EDGE = timedelta(hours=26)

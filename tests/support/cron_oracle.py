@@ -93,19 +93,21 @@ class Window:
 
 def changes(zone: tzinfo, first: int, last: int) -> list[datetime]:
     """The minutes, in UTC, at which a zone has another offset than the minute before."""
+    start, end = datetime(first, 1, 1, tzinfo=UTC), datetime(last + 1, 1, 1, tzinfo=UTC)
+    days = _differing(zone, start, (end - start).days, timedelta(days=1))
+    hours = [hour for day in days for hour in _differing(zone, day, 24, timedelta(hours=1))]
+    return [minute + MINUTE for hour in hours for minute in _differing(zone, hour, 60, MINUTE)]
+
+
+def _differing(zone: tzinfo, start: datetime, number: int, step: timedelta) -> list[datetime]:
+    """The starts of those of so many steps at whose ends the offsets differ."""
     found = []
-    step = timedelta(hours=6)
-    start = datetime(first, 1, 1, tzinfo=UTC)
-    while start.year <= last:
-        if start.astimezone(zone).utcoffset() != (start + step).astimezone(zone).utcoffset():
-            for number in range(360):
-                minute = start + number * MINUTE
-                offsets = (
-                    moment.astimezone(zone).utcoffset() for moment in (minute, minute + MINUTE)
-                )
-                if len(set(offsets)) == 2:
-                    found.append(minute + MINUTE)
-        start += step
+    before = start.astimezone(zone).utcoffset()
+    for count in range(number):
+        after = (start + (count + 1) * step).astimezone(zone).utcoffset()
+        if after != before:
+            found.append(start + count * step)
+        before = after
     return found
 
 

@@ -17,7 +17,7 @@ from scheduld import CronError, next_ticks
 from scheduld.calendar.expression import explain, parse
 
 if TYPE_CHECKING:
-    from scheduld.calendar.expression import Dialect
+    from scheduld.schedule import CronDialect
 
 # First five ticks in UTC after Thursday, 1 January 2026, 00:00; found with a paper calendar.
 FIRST_FIVE = {
@@ -101,6 +101,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     ("*/61 * * * *", "larger than its range", "up to 60"),
     ("*/100 * * * *", "larger than its range", "every"),
     ("0 */25 * * *", "larger than its range", "up to 24"),
+    ("0 0 * * */8", "larger than its range", "up to 7"),
     ("*/0 * * * *", "step of 0", "1 or more"),
     ("*/00 * * * *", "step of 0", "1 or more"),
     ("60 * * * *", "'60' is out of range", "0 to 59"),
@@ -174,7 +175,7 @@ def test_what_hints_suggest_is_accepted() -> None:
         ("*/5 0 0 l * FRIL,7#2", "extended", "*/5 0 0 L * 5L,0#2"),
     ],
 )
-def test_the_canonical_text_reads_back(expr: str, dialect: Dialect, canonical: str) -> None:
+def test_the_canonical_text_reads_back(expr: str, dialect: CronDialect, canonical: str) -> None:
     """Spellings of the same have one text, and it is read as the same."""
     spec = parse(expr, dialect)
     assert str(spec) == canonical
@@ -238,7 +239,7 @@ def test_the_extended_dialect_has_its_own_limits() -> None:
         ),
     ],
 )
-def test_explained(expr: str, dialect: Dialect, told: str) -> None:
+def test_explained(expr: str, dialect: CronDialect, told: str) -> None:
     """People are told what an expression means, above all when the day fields are OR-ed."""
     assert explain(parse(expr, dialect)) == told
 

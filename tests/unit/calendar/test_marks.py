@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from itertools import islice
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,8 +14,11 @@ from scheduld.calendar.every import parse_every
 from scheduld.calendar.expression import parse
 from scheduld.calendar.grid import GridRule
 from scheduld.calendar.ladder import LadderRule, parse_offsets
-from scheduld.calendar.rule import Bounded, DstGap, DstOverlap, Rule
+from scheduld.calendar.rule import Bounded, Rule
 from scheduld.calendar.ticks import marked
+
+if TYPE_CHECKING:
+    from scheduld.schedule import DstGap, DstOverlap
 
 MADRID = ZoneInfo("Europe/Madrid")
 SPRING, AUTUMN = "2026-03-28T12:00+01:00", "2026-10-24T12:00+02:00"

@@ -17,6 +17,7 @@ from scheduld.calendar.expression import parse
 from scheduld.calendar.grid import GridRule
 from scheduld.calendar.ladder import LadderRule, parse_offsets
 from scheduld.calendar.rule import Bounded, Rule
+from scheduld.calendar.walls import Walls
 from scheduld.errors import RuleBroken
 
 MADRID = ZoneInfo("Europe/Madrid")
@@ -49,14 +50,17 @@ def test_bounds_are_inclusive() -> None:
 
 def test_a_rule_that_stands_still_is_broken() -> None:
     """An engine that answers the past is told of, not asked again."""
+
+    class Backwards(Walls):
+        """An engine with a fault that real ones have had."""
+
+        def next(self, wall: int) -> int | None:
+            """The match of three days before."""
+            found = super().next(wall)
+            return None if found is None else found - 3 * DAY
+
     rule = CronRule(parse("0 0 * * *"), MADRID)
-    good = rule.walls.next
-
-    def backwards(wall: int) -> int | None:
-        found = good(wall)
-        return None if found is None else found - 3 * DAY
-
-    rule.walls.next = backwards  # type: ignore[method-assign]
+    rule.walls = Backwards(rule.spec)
     with pytest.raises(RuleBroken, match=r"0 0 \* \* \* in Europe/Madrid") as caught:
         rule.after(ms("2026-01-01T12:00Z"))
     assert isinstance(caught.value, CronError)
@@ -120,7 +124,7 @@ def test_a_ladder_in_days_follows_the_wall_clock() -> None:
     assert rule.after(rule.instants[2]) == rule.instants[3]
     assert rule.after(rule.instants[-1]) is None
     assert rule.newest(0, rule.instants[3], 2) == list(rule.instants[2:4])
-    assert rule.newest(0, rule.instants[3], 0) == []
+    assert rule.newest(0, rule.instants[3], 0) == rule.newest(0, rule.instants[3], -1) == []
     assert rule.count(rule.instants[0], rule.instants[3]) == 3
     assert rule.count(0, 10**14, 4) == 4
 
