@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger("scheduld.schedules")
 EVERY_S = 10.0
 _SOON_S = 2.0
+_SET_MS = 100
+"""Two readings of the server's clock that differ by more were not of one clock that goes on."""
 
 
 class Schedules:
@@ -70,6 +72,7 @@ class Schedules:
         self._asked: set[str] = set()
         self._is_new = True
         self._unread: set[str] = set()
+        self._count = 0
         self._pause_s = EVERY_S
         self._is_stopped = False
 
@@ -123,9 +126,15 @@ class Schedules:
         await self._serve_others(known, fresh)
         if is_whole:
             self._ticker.keep(known)
+            self._tell_count()
             self._ticker.tell_ahead()
             await self._orphans.look(known, self._own)
         await self._ticker.mend()
+
+    def _tell_count(self) -> None:
+        if self._count != self._ticker.count:
+            self._count = self._ticker.count
+            log.info("schedules are fired", count=self._count)
 
     async def _read_all(self) -> dict[str, Known | None]:
         flat = await self._ask(("HGETALL", self._caller.keys.crons))
@@ -147,7 +156,10 @@ class Schedules:
         time, reply = await self._link.commands(("TIME",), command)
         at = monotonic()
         server_ms = int(time[0]) * 1000 + int(time[1]) / 1000
+        expected_ms = self._link.server.now_ms(at=at)
         self._link.server.told(server_ms, at=at, sent_at=sent_at)
+        if abs(self._link.server.now_ms(at=at) - expected_ms) > _SET_MS:
+            self._ticker.clock_was_set()
         half_ms = (at - sent_at) * 500
         self._wall.compared(wall + half_ms - server_ms, half_ms + 1)
         return list(reply)

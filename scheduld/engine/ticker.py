@@ -116,6 +116,15 @@ class Ticker:
             if entry.name not in names:
                 self._table.drop(entry.name)
 
+    @property
+    def count(self) -> int:
+        """How many schedules it fires."""
+        return len(self._table)
+
+    def clock_was_set(self) -> None:
+        """Plan anew: the server's clock is another one than when the loop went to sleep."""
+        self._wake.set()
+
     def begin_stop(self) -> None:
         """Fire nothing more."""
         self._stopped.set()

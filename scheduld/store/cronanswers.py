@@ -78,7 +78,10 @@ class Steered(IntEnum):
 
 
 class DefinedAs(NamedTuple):
-    """What became of a definition; `mark_ms` and `digest` are those that count now."""
+    """What became of a definition; `mark_ms` and `digest` are those that count now.
+
+    OTHER_DIGEST with the definition's own digest: there is none, though one was expected.
+    """
 
     code: Defined
     mark_ms: int
@@ -163,8 +166,11 @@ class CronRecord:
 
     @property
     def digest(self) -> str:
-        """Digest of the definition; '' if there is none."""
-        return text(self.fields.get("digest", b""))
+        """Digest of the definition, which a new one is to expect; '' if there is none.
+
+        Of one that has moved to another type it is `moved:TYPE`.
+        """
+        return f"moved:{self.moved}" if self.moved else text(self.fields.get("digest", b""))
 
     @property
     def origin(self) -> Origin:

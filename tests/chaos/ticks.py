@@ -99,7 +99,7 @@ def run(place: Site, seconds: float, seed: int, *, kill_every_s: float = KILL_EV
         last = time.time() - 1.0
         _settle(place)
         for daemon in daemons:
-            if code := daemon.term():
+            if code := daemon.started().term():
                 account.violations.append(f"a daemon ended with code {code} at SIGTERM")
     finally:
         for daemon in daemons:

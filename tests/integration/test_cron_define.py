@@ -85,7 +85,8 @@ def test_a_definition_takes_the_place_of_the_expected_one_only(store: Store) -> 
     late = crons.define(daily(payload={"n": 3}), expected=daily().digest)
     assert late == (Defined.OTHER_DIGEST, NOW, other.digest)
     assert crons.record().digest == other.digest
-    assert crons.define(daily("gone"), expected="0123") == (Defined.OTHER_DIGEST, 0, "")
+    gone = daily("gone")
+    assert crons.define(gone, expected="0123") == (Defined.OTHER_DIGEST, 0, gone.digest)
 
 
 def test_a_name_belongs_to_the_config_or_to_the_run_time(store: Store) -> None:
@@ -122,7 +123,7 @@ def test_one_that_has_moved_fires_no_more(store: Store) -> None:
     assert crons.trigger() is Ticked.MOVED
     assert crons.backfill(NOW).code is Steered.MOVED
     assert crons.define().digest == "moved:other"
-    assert crons.record().moved == "other"
+    assert (crons.record().moved, crons.record().digest) == ("other", "moved:other")
     assert crons.define(expected="moved:other") == (
         Defined.RULE_CHANGED,
         store.time,
@@ -202,3 +203,23 @@ def test_a_definition_survives_its_round_trip(fast_store: Store) -> None:
     assert (
         Schedule.from_json("daily", crons.record().fields["definition"]).digest == schedule.digest
     )
+
+
+def test_a_note_that_it_is_parked_goes_with_the_next_definition(store: Store) -> None:
+    """Why one cannot be fired is kept with the definition it is about, and with no other."""
+    crons = Crons(store)
+    crons.define()
+
+    def park(digest: str, name: str = "daily") -> Steered:
+        call = croncalls.park(store.caller(), store.type, name, digest=digest, why="no zone")
+        return store.run(call)
+
+    assert park("0123") is Steered.UNNEEDED
+    assert park(daily().digest, "unknown") is Steered.GONE
+    assert not crons.record().parked
+    assert park(daily().digest) is Steered.DONE
+    assert crons.record().parked == "no zone"
+    store.pass_ms(MINUTE)
+    assert crons.tick() is Ticked.FIRED, "another replica may know the zone"
+    assert crons.define().code is Defined.SAME
+    assert not crons.record().parked

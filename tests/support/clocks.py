@@ -40,11 +40,13 @@ class MovedClock:
     """A wall clock that any number of processes share; it goes on from where it is put."""
 
     def __init__(self, folder: Path) -> None:
+        """Go on with the clock of the folder if there is one, else begin with the real time."""
         self._path = folder / "clock"
-        self._since = time.monotonic()
-        self._wall = time.time()
-        self._rate = 1.0
-        self._write()
+        self._since, self._wall, self._rate = time.monotonic(), time.time(), 1.0
+        if self._path.exists():
+            self._since, self._wall, self._rate = map(float, self._path.read_text().split())
+        else:
+            self._write()
 
     @property
     def environment(self) -> dict[str, str]:

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
+import redis
+
 from scheduld import Client
 from scheduld.model import Task
+from scheduld.store.keys import Keys
 from tests.support.servers import READY_S, wait_until
 from tests.support.work import Line, read_ledger
 
@@ -110,6 +113,12 @@ class Site:
     def client(self) -> Client:
         """Return a client, to be closed by the caller."""
         return Client(self.url, namespace=self.namespace)
+
+    def nudge(self) -> None:
+        """Let daemons look at their schedules and at the server's clock, as they do anyway within
+        ten seconds."""
+        with redis.Redis.from_url(self.url) as client:
+            client.publish(Keys(self.namespace).wake, "any cron any")
 
     def add(self, type_name: str, count: int = 1, **payload: object) -> list[str]:
         """Add tasks that are due now, all with one payload; returns their ids."""

@@ -10,7 +10,7 @@
 --
 -- Returns {0, now µs, rows}, a row a schedule {code, mark ms, digest}: 1 new, 2 changed, its rule
 --         too, 3 changed, 4 stored before; and refused: 5 another digest than expected (that
---         one is told; 'moved:TYPE' of one that has moved away), 6 the name is taken by the other origin, 7 broken key
+--         one is told; 'moved:TYPE' of one that has moved away; its own: there is none), 6 the name is taken by the other origin, 7 broken key
 --         {-1, now µs} too late
 --
 -- @include type guard events live
@@ -66,6 +66,6 @@ for index = 1, count do
   elseif code < 5 then
     redis.call('HDEL', key, 'moved', 'orphan', 'parked')
   end
-  rows[index] = {code, int(mark), code < 5 and digest or known and known.digest or ''}
+  rows[index] = {code, int(mark), code > 4 and known and known.digest or digest}
 end
 return {0, now_us, rows}

@@ -7,13 +7,13 @@
 -- ARGV[8]  add     ranges to skip, 'FROM-TO FROM-TO' (ms, both included)
 -- ARGV[9]  remove  ranges to skip no more
 --
--- Returns {0, now µs, code, skips}: 1 stored, 15 gone, 17 broken key, 21 more than 1000 ranges;
+-- Returns {0, now µs, code, skips}: 1 stored, 15 gone, 17 broken key, 21 more than 400 ranges;
 --         the ranges that are skipped now, those behind us left out
 --         {-1, now µs} too late
 --
 -- @include type guard events live changed
 local cron, name, add, remove = KEYS[7], ARGV[7], ARGV[8], ARGV[9]
-local most = 1000
+local most = 400
 
 local function each(text, act)
   for from, to in string.gmatch(text or '', '(%d+)-(%d+)') do

@@ -42,7 +42,7 @@ for index = 1, count do
       one.record(known, 'gap', 'from', ARGV[at + 8], 'to', gap_to, 'n', ARGV[at + 10], 'why', ARGV[at + 11])
     end
     if code == 1 then
-      one.start(id, ARGV[at + 5], tick, known.payload)
+      one.start(id, ARGV[at + 5], tick, '')
     elseif code == 2 then
       redis.call('HSET', key, 'queued', tick .. ' ' .. ARGV[at + 5] .. ' ' .. id .. ' ')
     end

@@ -25,7 +25,7 @@ elseif not code and string.match(known.queued or '', '^%d* %d+ (%S+) ') == id th
 elseif not code then
   code = overlap_of(one, known, false, stopped)
   if code == 1 then
-    one.start(id, int(now), '', payload ~= '' and payload or known.payload)
+    one.start(id, int(now), '', payload)
   elseif code == 2 then
     redis.call('HSET', cron, 'queued', ' ' .. int(now) .. ' ' .. id .. ' ' .. payload)
   end

@@ -19,7 +19,7 @@ local function schedule(name, cron)
 
   -- What is stored of it; nil if it is gone, false if a key of it is of a wrong type.
   function self.read()
-    local names = {'digest', 'mark', 'payload', 'overlap', 'most', 'max_runs', 'runs', 'keep',
+    local names = {'digest', 'mark', 'overlap', 'most', 'max_runs', 'runs', 'keep',
       'queued', 'paused', 'skips', 'moved', 'rule', 'origin', 'orphan'}
     local values = redis.pcall('HMGET', cron, unpack(names))
     local length = redis.pcall('XLEN', ticks)
@@ -41,7 +41,7 @@ local function schedule(name, cron)
     local added = redis.pcall('XADD', ticks, 'MAXLEN', '~', count or '1000', at, 'o', outcome, ...)
     if type(added) == 'table' then
       -- A clock by hand went backwards.
-      redis.call('XADD', ticks, '*', 'o', outcome, ...)
+      redis.call('XADD', ticks, 'MAXLEN', '~', count or '1000', '*', 'o', outcome, ...)
     end
     -- Only whole blocks of a hundred go.
     if known.length >= 100 then
@@ -69,20 +69,17 @@ local function schedule(name, cron)
     return count, held
   end
 
-  -- Makes a task, unless there is one of that id. tick: '' for a trigger by
-  -- hand. is_past: of a backfill.
+  -- Makes a task of an id that is not taken. tick: '' for a trigger by hand; payload: '' for the
+  -- schedule's own; is_past: of a backfill.
   function self.start(id, at, tick, payload, is_past)
-    if is_taken(id) then
-      return false
-    end
     local score = tick ~= '' and tick or int(now)
-    redis.call('HSET', prefix .. id, 'payload', payload or '{}', 'schedule', name,
+    payload = payload ~= '' and payload or redis.call('HGET', cron, 'payload') or '{}'
+    redis.call('HSET', prefix .. id, 'payload', payload, 'schedule', name,
       unpack(tick ~= '' and {'tick', tick} or {}))
     redis.call('ZADD', live, is_past and '-' .. score or score, id)
     redis.call('ZADD', due, at, id)
     lower(tonumber(at))
     note('fired', id)
-    return true
   end
 
   -- What became of a tick is told, and a task of one counted; the watermark is stored.
@@ -112,8 +109,11 @@ local function schedule(name, cron)
       self.told(known, tick, 'skipped', id, 'max_runs')
       return
     end
-    local is_new = self.start(id, at, tick, payload ~= '' and payload or known.payload)
-    self.told(known, tick, is_new and 'fired' or 'exists', id, tick == '' and 'manual' or nil)
+    local outcome = is_taken(id) and 'exists' or 'fired'
+    if outcome == 'fired' then
+      self.start(id, at, tick, payload)
+    end
+    self.told(known, tick, outcome, id, tick == '' and 'manual' or nil)
   end
 
   -- A task of it that had ended is to run again.
@@ -135,13 +135,19 @@ local function schedule(name, cron)
   return self
 end
 
--- What a task that takes the id of a schedule's unfinished one keeps of it: fields and values.
+-- Whose task it is, and of which tick: fields and values; nil if of none.
 local function tick_of(id)
   local task = redis.pcall('HMGET', prefix .. id, 'schedule', 'tick')
   if task.err or not task[1] then
     return nil
   end
   return task[2] and {'schedule', task[1], 'tick', task[2]} or {'schedule', task[1]}
+end
+
+-- The same of one that is unfinished: a task that takes its id takes its place too.
+local function place_of(id)
+  local ticked = tick_of(id)
+  return ticked and redis.pcall('ZSCORE', root .. 'live:' .. ticked[2], id) and ticked or nil
 end
 
 -- A task has left due and leased for good. name: the field `schedule` of its hash; where there is

@@ -17,11 +17,11 @@ local function refusal(known, digest, mark, last)
   end
 end
 
--- Whether somebody asked for a tick to be skipped.
+-- Whether somebody asked for a tick to be skipped: ranges that do not meet, in their order.
 local function is_asked(skips, tick)
   for from, to in string.gmatch(skips or '', '(%d+)-(%d+)') do
-    if tonumber(tick) >= tonumber(from) and tonumber(tick) <= tonumber(to) then
-      return true
+    if tonumber(tick) <= tonumber(to) then
+      return tonumber(tick) >= tonumber(from)
     end
   end
   return false
