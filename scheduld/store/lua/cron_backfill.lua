@@ -19,7 +19,7 @@ local code, codes = absence(known) or known.moved and 18 or 1, {}
 for index = 1, code == 1 and count or 0 do
   local at = index * 3 + 6
   local tick, id = ARGV[at], ARGV[at + 2]
-  codes[index] = tonumber(tick) > now and 14 or is_taken(id) and 6 or 1
+  codes[index] = tonumber(tick) > now and 14 or one.is_taken(id) and 6 or 1
   if codes[index] == 1 then
     one.start(id, ARGV[at + 1], tick, '', true)
     one.record(known, 'backfilled', 't', tick, 'id', id)

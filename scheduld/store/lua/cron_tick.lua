@@ -23,7 +23,7 @@ local reasons_of = {[3] = 'overlap', [7] = 'asked'}
 local function code_of(one, known, tick, id, is_patient, stopped)
   if tick == '' then
     return 8
-  elseif is_taken(id) then
+  elseif one.is_taken(id) then
     return 6
   end
   return is_asked(known.skips, tick) and 7 or overlap_of(one, known, is_patient, stopped)

@@ -32,7 +32,7 @@ local function promote(id, at)
   local key = prefix .. id
   local new = redis.call('HMGET', key, 'next_payload', 'next_token', 'next_load')
   at = number(at) or now
-  local ticked = place_of(id)
+  local ticked = tick_of(id, true)
   leave(id, false, ticked)
   redis.call('DEL', key)
   redis.call('HSET', key, 'payload', new[1] or '{}', unpack(ticked or {}))
@@ -49,7 +49,7 @@ local function reborn(id)
   local key = prefix .. id
   local payload = redis.call('HGET', key, 'payload')
   drop_successor(id)
-  local ticked = place_of(id)
+  local ticked = tick_of(id, true)
   leave(id, true, ticked)
   if redis.call('DEL', key) == 1 then
     redis.call('HSET', key, 'payload', payload or '{}', unpack(ticked or {}))

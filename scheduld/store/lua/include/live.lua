@@ -8,10 +8,6 @@ local function is_indexed(id)
     or redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)
 end
 
-local function is_taken(id)
-  return redis.call('EXISTS', prefix .. id) == 1 or is_indexed(id)
-end
-
 -- Made when it is asked for: most calls meet no schedule.
 local function schedule(name, cron)
   cron = cron or root .. 'cron:' .. name
@@ -69,6 +65,10 @@ local function schedule(name, cron)
     return count, held
   end
 
+  function self.is_taken(id)
+    return redis.call('EXISTS', prefix .. id) == 1 or is_indexed(id)
+  end
+
   -- Makes a task of an id that is not taken. tick: '' for a trigger by hand; payload: '' for the
   -- schedule's own; is_past: of a backfill.
   function self.start(id, at, tick, payload, is_past)
@@ -109,7 +109,7 @@ local function schedule(name, cron)
       self.told(known, tick, 'skipped', id, 'max_runs')
       return
     end
-    local outcome = is_taken(id) and 'exists' or 'fired'
+    local outcome = self.is_taken(id) and 'exists' or 'fired'
     if outcome == 'fired' then
       self.start(id, at, tick, payload)
     end
@@ -135,19 +135,15 @@ local function schedule(name, cron)
   return self
 end
 
--- Whose task it is, and of which tick: fields and values; nil if of none.
-local function tick_of(id)
+-- Whose task it is, and of which tick: fields and values; nil if of none. is_live: only of one that
+-- is unfinished, as a task that takes its id takes its place too.
+local function tick_of(id, is_live)
   local task = redis.pcall('HMGET', prefix .. id, 'schedule', 'tick')
-  if task.err or not task[1] then
+  if task.err or not task[1]
+    or is_live and not redis.pcall('ZSCORE', root .. 'live:' .. task[1], id) then
     return nil
   end
   return task[2] and {'schedule', task[1], 'tick', task[2]} or {'schedule', task[1]}
-end
-
--- The same of one that is unfinished: a task that takes its id takes its place too.
-local function place_of(id)
-  local ticked = tick_of(id)
-  return ticked and redis.pcall('ZSCORE', root .. 'live:' .. ticked[2], id) and ticked or nil
 end
 
 -- A task has left due and leased for good. name: the field `schedule` of its hash; where there is

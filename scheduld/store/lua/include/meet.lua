@@ -60,7 +60,7 @@ local function meet(id, at, payload, token, on_conflict, load)
     note('replaced', id)
     return {3, int(at), state}
   end
-  local ticked = (state == 'scheduled' or state == 'early') and place_of(id)
+  local ticked = (state == 'scheduled' or state == 'early') and tick_of(id, true)
   leave(id, true, ticked)
   redis.call('DEL', prefix .. id)
   unlease(id)
