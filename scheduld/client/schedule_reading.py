@@ -157,6 +157,8 @@ def info_of(
 def _outlook(record: CronRecord) -> tuple[ScheduleState, int | None, str | None]:
     """The state of a schedule, when it fires next, and what is wrong with it."""
     schedule = record.schedule
+    if record.moved:
+        return "broken", None, f"it is moving to type {printable(record.moved)}: repeat the add"
     if schedule is None or record.parked:
         return "broken", None, record.parked or _broken(record)
     try:
