@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BeforeValidator
@@ -128,7 +129,9 @@ def _keys(
             side = Side(_default(setting.metadata, value), is_default=True)
             yield show_path(path), _Value(value, side)
         else:
-            side = Side(None, is_hidden=True) if key in _PRIVATE else Side(given)
+            # Dates of TOML are none of JSON.
+            shown = str(given) if isinstance(given, date) else given
+            side = Side(None, is_hidden=True) if key in _PRIVATE else Side(shown)
             yield show_path(path), _Value(value, side)
 
 

@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass
 
 from scheduld import payload
+from scheduld.calendar.bounds import bound_ms
+from scheduld.calendar.every import parse_every
 from scheduld.config.faults import BadValue, wrong_type
 from scheduld.config.values import Text
 from scheduld.errors import InvalidInput, WhenError
-from scheduld.when import instant_ms, load_zone
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _RELATIVE = re.compile(r"\+|today|tomorrow|now")
 _BOUND_HINT = 'write a date or a time, such as "2026-12-24" or "2026-12-24 09:00"'
 
@@ -54,10 +54,14 @@ class Period:
     kind = "period, such as 15m, 7d, 1mo"
 
     def __call__(self, value: object) -> str:
-        """Return the period as a text."""
+        """Return the period in its canonical text."""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise wrong_type("a period", value)
-        return Text()(value if isinstance(value, str) else f"{value}s")
+        try:
+            return str(parse_every(Text()(value) if isinstance(value, str) else value))
+        except InvalidInput as exc:
+            generic = f"is no period; {exc.hint}"
+            raise BadValue(exc.message, hint=exc.hint, generic=generic) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +75,14 @@ class TimeOrDate:
         return value if isinstance(value, dt.date) else Text()(value)
 
 
-def bound_ms(value: str | dt.date, timezone: str, *, is_end: bool) -> int:
-    """Make an instant of a time or a date: of a date the first of its day, or the last.
+def bound(value: str | dt.date, timezone: str, *, is_end: bool) -> int:
+    """Make an instant, in ms, of a time or a date: of a date the first of its day, or the last.
 
     Raises BadValue, also for what depends on the moment the file is read.
     """
-    if isinstance(value, str) and _DATE.fullmatch(value):
-        try:
-            value = dt.date.fromisoformat(value)
-        except ValueError:
-            raise BadValue(f"there is no {value}") from None
+    if isinstance(value, str) and _RELATIVE.match(value.strip()):
+        raise BadValue("is another time whenever the file is read", hint=_BOUND_HINT)
     try:
-        if isinstance(value, str) and _RELATIVE.match(value.strip()):
-            raise BadValue("is another time whenever the file is read", hint=_BOUND_HINT)
-        if isinstance(value, str | dt.datetime):
-            return instant_ms(value, timezone=timezone, allow_past=True)
-        first = value + dt.timedelta(days=is_end)
-        start = dt.datetime(first.year, first.month, first.day, tzinfo=load_zone(timezone))
-        return instant_ms(start, allow_past=True) - is_end
-    except OverflowError:
-        raise BadValue("is no date of the calendar", hint=_BOUND_HINT) from None
+        return bound_ms(value, timezone, is_end=is_end)
     except WhenError as exc:
         raise BadValue(exc.message, hint=exc.hint, generic="is no time") from None

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scheduld import payload
+from scheduld.calendar.checking import faults
 from scheduld.config.faults import BadValue, wrong_type
 from scheduld.config.keys import SCHEDULE, nearest
 from scheduld.config.schedule_tables import SCHEDULE_NAME, ScheduleTable
-from scheduld.config.schedule_values import bound_ms
+from scheduld.config.schedule_values import bound
 from scheduld.config.table import Checked, check
 from scheduld.errors import InvalidInput
 from scheduld.schedule import Schedule
@@ -88,14 +89,14 @@ def _schedule(
             continue
         try:
             zone = table.timezone or around.timezone
-            bounds[key] = bound_ms(value, zone or "UTC", is_end=key == "ends_at")
+            bounds[key] = bound(value, zone or "UTC", is_end=key == "ends_at")
         except BadValue as exc:
             report.bad(("schedules", name, key), exc)
             bad.add(key)
     schedule = Schedule(
         name=name,
         type=table.type,
-        cron=table.cron,
+        cron=table.cron and table.cron.strip(" \t"),
         every=table.every,
         cron_dialect=table.cron_dialect,
         timezone=table.timezone or around.timezone or "UTC",
@@ -127,17 +128,12 @@ def _conflicts(
         near = nearest(schedule.type, around.types)
         hint = f"did you mean {near}?" if near else f"types are {', '.join(sorted(around.types))}"
         yield ("type",), ("type",), BadValue("is no task type of this file", hint=hint)
-    if schedule.cron and schedule.every:
-        yield ("cron", "every"), ("every",), BadValue("stands beside cron", hint="keep one of them")
-    if not schedule.cron and not schedule.every:
-        hint = 'such as cron = "0 7 * * mon-fri" or every = "15m"'
-        yield ("cron", "every"), (), BadValue("needs cron or every", hint=hint)
-    if schedule.catch_up == "all" and schedule.overlap == "skip":
-        fault = BadValue('cannot be "all" with overlap = "skip"', hint='use overlap = "queue"')
-        yield ("catch_up", "overlap"), ("catch_up",), fault
-    starts_ms, ends_ms = schedule.starts_at_ms, schedule.ends_at_ms
-    if starts_ms is not None and ends_ms is not None and ends_ms < starts_ms:
-        yield ("starts_at", "ends_at"), ("ends_at",), BadValue("is before starts_at")
+    for found in faults(schedule):
+        path = found.keys[:1] if "needs" not in found.message else ()
+        message = found.message.removeprefix("cron expression: ")
+        message = message.removeprefix(f"{found.keys[0]} ")
+        generic = "is no rule that can fire" if found.is_quoting else None
+        yield found.keys, path, BadValue(message, hint=found.hint, generic=generic)
     try:
         payload.encode(dict(schedule.payload), max_bytes=around.max_payload)
     except InvalidInput as exc:

@@ -69,6 +69,7 @@ class ClientSettings(Settings):
     """What a client command needs. `type_names` is None if there is no config file."""
 
     type_names: frozenset[str] | None = None
+    schedule_names: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return _shown(self, type_names=self.type_names and sorted(self.type_names))

@@ -8,12 +8,15 @@ gone. Which one is accepted is kept in the store, so that an old config cannot f
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
+
+from scheduld.store.cronindex import Known as Known
+from scheduld.store.cronindex import known_as as known_as
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from scheduld.schedule import Origin, Schedule
+    from scheduld.schedule import Schedule
 
 
 class Stand(Enum):
@@ -27,30 +30,6 @@ class Stand(Enum):
     """A live replica has a newer definition."""
     TAKEN = "taken"
     """A schedule that was added at run time has the name."""
-
-
-class Known(NamedTuple):
-    """What `ns:crons` tells of a schedule: its type, where it comes from, what is accepted."""
-
-    type: str
-    origin: Origin
-    digest: str
-
-    @classmethod
-    def read(cls, text: bytes | None) -> Known | None:
-        """Read an entry of `ns:crons`; None for none, and for what is no such entry."""
-        words = (text or b"").decode(errors="replace").split(" ")
-        if len(words) != 3 or words[1] not in ("config", "runtime"):
-            return None
-        return cls(words[0], cast("Origin", words[1]), words[2])
-
-    def __str__(self) -> str:
-        return " ".join(self)
-
-
-def known_as(schedule: Schedule, origin: Origin) -> Known:
-    """Tell what stands in `ns:crons` while this definition is the accepted one."""
-    return Known(schedule.type, origin, schedule.digest)
 
 
 def stand(

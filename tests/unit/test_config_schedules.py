@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from scheduld.config.load import load
+from scheduld.errors import ConfigError
 from scheduld.model import Keep
 from scheduld.schedule import Schedule
 
@@ -103,3 +105,140 @@ def test_bounds(tmp_path: Path, value: str, starts: str, ends: str) -> None:
     for key, wanted in (("starts_at", starts), ("ends_at", ends)):
         found = _load(tmp_path, f'{TOP}cron = "0 7 * * *"\n{key} = {value}').schedules["daily"]
         assert getattr(found, f"{key}_ms") == _ms(wanted)
+
+
+CRON = 'cron = "0 7 * * *"\n'
+FAULTS = (
+    ("", "", "needs cron or every"),
+    (f'{CRON}every = "1h"', "every", "keep one of them"),
+    ('cron = ""', "cron", "is empty"),
+    ('cron = "0 7 * *"', "cron", "4 fields where 5 are needed"),
+    ('cron = "0 0 7 * * *"', "cron", 'set cron_dialect = "extended"'),
+    ('cron = "0 7 * * *"\ncron_dialect = "extended"', "cron", "six fields"),
+    ('cron = "0 0 31 2 *"', "cron", "never fires"),
+    ("cron = 5", "cron", "must be a text"),
+    ('cron = "@reboot"', "cron", "at_start"),
+    ('every = "15"', "every", "has no unit"),
+    ('every = "1d12h"', "every", "mixes calendar units"),
+    ('every = "0s"', "every", "is 0"),
+    ("every = -5", "every", "duration"),
+    ("every = true", "every", "must be a period, not a boolean"),
+    (f'{CRON}timezone = "Europe/Madird"', "timezone", 'did you mean "Europe/Madrid"?'),
+    (f'{CRON}timezone = "CET1"', "timezone", "unknown time zone"),
+    (f'{CRON}cron_dialect = "quartz"', "cron_dialect", '"vixie" or "extended"'),
+    (f'{CRON}payload = "x"', "payload", "must be a table"),
+    (f"{CRON}payload = {{ at = 2026-01-01 }}", "payload", "cannot be stored as JSON"),
+    (f"{CRON}payload = {{ n = nan }}", "payload", "JSON cannot hold"),
+    (f'{CRON}catch_up = "once"', "catch_up", '"none" or "latest" or "all"'),
+    (f'{CRON}catch_up = "all"', "catch_up", 'use overlap = "queue" or "allow"'),
+    (f'{CRON}catch_up_window = "1mo"', "catch_up_window", "duration"),
+    (f'{CRON}overlap = "replace"', "overlap", '"skip" or "queue" or "cancel" or "allow"'),
+    (f"{CRON}max_unfinished = 0", "max_unfinished", "must be 1 to"),
+    (f'{CRON}max_unfinished = "5"', "max_unfinished", "write it without quotes"),
+    (f"{CRON}max_runs = 0", "max_runs", "must be 1 to"),
+    (f'{CRON}enabled = "no"', "enabled", "must be true or false"),
+    (f'{CRON}jitter = "2d"', "jitter", "must be 0s to 1d"),
+    ('every = "15m"\njitter = "15m"', "jitter", "must be shorter"),
+    ('cron = "*/5 * * * *"\njitter = "5m"', "jitter", "must be shorter"),
+    (f'{CRON}starts_at = "+2h"', "starts_at", "whenever the file is read"),
+    (f'{CRON}starts_at = "tomorrow 09:00"', "starts_at", "whenever the file is read"),
+    (f'{CRON}starts_at = "2026-02-30"', "starts_at", "there is no day"),
+    (f'{CRON}starts_at = "01/02/2026"', "starts_at", "could be 2026-02-01 or"),
+    (f'{CRON}starts_at = "2026-03-29 02:30"', "starts_at", "does not exist in Europe/Madrid"),
+    (f'{CRON}ends_at = "2026-10-25 02:30"', "ends_at", "happens twice in Europe/Madrid"),
+    (f"{CRON}ends_at = 1e9", "ends_at", "must be a text"),
+    (f'{CRON}ends_at = "9999-01-01"', "ends_at", "between 1970 and 2200"),
+    (f'{CRON}starts_at = "2026-02-01"\nends_at = "2026-01-01"', "ends_at", "before starts_at"),
+    (
+        'cron = "0 0 29 2 *"\nstarts_at = 2026-01-01\nends_at = 2026-12-31',
+        "ends_at",
+        "never fires within",
+    ),
+    (f'{CRON}dst_gap = "jump"', "dst_gap", '"shift" or "skip"'),
+    (f"{CRON}keep_history = {{ count = 0 }}", "keep_history.count", "must be 1 to"),
+    (f"{CRON}keep_history.agee = 1", "keep_history.agee", "did you mean age?"),
+    (f'{CRON}tz = "UTC"', "tz", "unknown key"),
+    (f'{CRON}catchup = "all"', "catchup", "did you mean catch_up?"),
+    (f'{CRON}run_timeout = "1m"', "run_timeout", "it belongs in [types.NAME]"),
+)
+
+
+@pytest.mark.parametrize(("text", "place", "words"), FAULTS)
+def test_faults(tmp_path: Path, text: str, place: str, words: str) -> None:
+    """Each fault is told at its key, with what would be right, and nothing else is told."""
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, f"{TOP}{text}\n")
+    (problem,) = caught.value.problems
+    assert problem.path == ".".join(filter(None, ("schedules.daily", place)))
+    assert words in problem.message
+    assert problem.line is not None
+    assert problem.line >= 5
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ('[schedules.a]\ntype = "reprot"\ncron = "@daily"', "a.type", "did you mean report?"),
+        ('[schedules.a]\ncron = "@daily"', "a.type", "is missing"),
+        ('[schedules."A b"]\ntype = "report"\ncron = "@daily"', '"A b"', "is not a name"),
+        ("[schedules]\ndaily = 5", "daily", "must be a table"),
+    ],
+)
+def test_faults_around(tmp_path: Path, text: str, place: str, words: str) -> None:
+    """A type that is not there, a name that is none, and a schedule that is no table."""
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, HEAD + text)
+    (problem,) = caught.value.problems
+    assert problem.path == f"schedules.{place}"
+    assert words in problem.message
+
+
+def test_all_faults_at_once(tmp_path: Path) -> None:
+    """A schedule without a type, with a bad zone and more, is told of all of it."""
+    text = 'timezone = "Mars"\ncron = "a"\noverlap = 1\nends_at = "x"\nstarts = 1'
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, f"{HEAD}[schedules.daily]\n{text}\n[schedules.other]\nevery = 1")
+    paths = [problem.path for problem in caught.value.problems]
+    assert paths == [
+        "schedules.daily.type",
+        "schedules.daily.timezone",
+        "schedules.daily.cron",
+        "schedules.daily.overlap",
+        "schedules.daily.starts",
+        "schedules.other.type",
+    ]
+
+
+def test_payload_too_large(tmp_path: Path) -> None:
+    """The payload keeps to `max_payload`."""
+    text = f'{TOP}cron = "0 7 * * *"\npayload = {{ a = "{"x" * 200}" }}'
+    text = text.replace("[scheduld]", "[scheduld]\nmax_payload = 100")
+    with pytest.raises(ConfigError, match="at most 100 are allowed"):
+        _load(tmp_path, text)
+
+
+def test_secrets_in_a_schedule_are_not_told(tmp_path: Path) -> None:
+    """A value that was filled in is never quoted."""
+    text = f'{TOP}cron = "${{RULE}}"\ntimezone = "${{ZONE}}"\nevery = "${{ZONE}}"'
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, text, RULE="geheim 0 * * *", ZONE="geheim/ort")
+    assert len(caught.value.problems) >= 2
+    assert "geheim" not in str(caught.value)
+
+
+def test_payload_may_be_filled_in(tmp_path: Path) -> None:
+    """`${...}` works in payloads."""
+    config = _load(tmp_path, f'{TOP}cron = "@daily"\npayload = {{ to = "${{TO}}" }}', TO="ana")
+    assert config.schedules["daily"].payload == {"to": "ana"}
+
+
+def test_two_thousand_schedules_load_quickly(tmp_path: Path) -> None:
+    """Thousands of schedules are checked well below the time a daemon may take to start."""
+    rules = "".join(
+        f'[schedules.s{number}]\ntype = "report"\ncron = "{number % 60} 7 * * mon-fri"\n'
+        f'timezone = "Europe/Madrid"\njitter = "1m"\n'
+        for number in range(2_000)
+    )
+    started = time.process_time()
+    assert len(_load(tmp_path, HEAD + rules).schedules) == 2_000
+    assert time.process_time() - started < 3
