@@ -37,9 +37,10 @@ LIST_LIMIT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Plain commands to send in one exchange."""
+    """Plain commands to send in one exchange; `writes`: a lost answer leaves an open outcome."""
 
     commands: tuple[Command, ...]
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class Scope:
 
     caller: Caller
     configured_types: frozenset[str] = frozenset()
+    configured_schedules: frozenset[str] = frozenset()
     announced: set[str] = field(default_factory=set)
     confirm: Confirm | None = None
     """Where a task must be stored before its add is answered, beyond the server's memory."""

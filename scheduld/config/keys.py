@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 TYPE = "types.NAME"
 RETRY = "types.NAME.retry"
+SCHEDULE = "schedules.NAME"
 TABLES: dict[str, tuple[str, ...]] = {
-    "": ("scheduld", "embedded", "log", "types"),
+    "": ("scheduld", "embedded", "log", "types", "schedules"),
     "scheduld": (
         "redis_url",
         "redis_timeout",
@@ -57,10 +58,30 @@ TABLES: dict[str, tuple[str, ...]] = {
     RETRY: ("attempts", "backoff", "delay", "max_delay", "jitter"),
     "types.NAME.keep_done": ("count", "age"),
     "types.NAME.keep_dead": ("count", "age"),
+    SCHEDULE: (
+        "type",
+        "cron",
+        "every",
+        "cron_dialect",
+        "timezone",
+        "payload",
+        "catch_up",
+        "catch_up_window",
+        "overlap",
+        "max_unfinished",
+        "starts_at",
+        "ends_at",
+        "max_runs",
+        "jitter",
+        "enabled",
+        "dst_gap",
+        "dst_overlap",
+        "keep_history",
+    ),
+    "schedules.NAME.keep_history": ("count", "age"),
 }
-"""Keys of each table; `NAME` stands for the name of a task type, "" for the top of the file."""
+"""Keys of each table; `NAME` stands for the name of a type or schedule, "" for the top."""
 _LATER = {
-    "": ("schedules",),
     TYPE: ("reschedule_if", "reschedule_timeout"),
 }
 

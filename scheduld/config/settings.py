@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from scheduld.config.interpolate import Filled
     from scheduld.model import Durable, TaskType
+    from scheduld.schedule import Schedule
 
 Appendfsync = Literal["everysec", "always"]
 LogFormat = Literal["auto", "text", "json"]
@@ -68,6 +69,7 @@ class ClientSettings(Settings):
     """What a client command needs. `type_names` is None if there is no config file."""
 
     type_names: frozenset[str] | None = None
+    schedule_names: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return _shown(self, type_names=self.type_names and sorted(self.type_names))
@@ -90,12 +92,13 @@ class Config(Settings):
     shutdown_grace_ms: int = 30_000
     log: LogSettings = field(default_factory=LogSettings)
     types: Mapping[str, TaskType] = field(default_factory=lambda: MappingProxyType({}))
+    schedules: Mapping[str, Schedule] = field(default_factory=lambda: MappingProxyType({}))
     filled: tuple[Filled, ...] = ()
     """The values that came from `${...}`: most are secrets."""
 
     def __repr__(self) -> str:
-        # Only the names: the options of a type may hold secrets.
-        return _shown(self, types=sorted(self.types))
+        # Only the names: options and payloads may hold secrets.
+        return _shown(self, types=sorted(self.types), schedules=sorted(self.schedules))
 
 
 DEFAULTS = Config(state_dir=Path())

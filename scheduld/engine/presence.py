@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import platform
 from contextlib import suppress
@@ -14,7 +15,7 @@ from scheduld.store.wire import FORMAT
 from scheduld.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scheduld.store.keys import Keys
     from scheduld.store.link import AsyncLink
@@ -29,13 +30,28 @@ class Presence:
 
     name = "presence"
 
-    def __init__(self, link: AsyncLink, keys: Keys, replica: str, types: Sequence[str]) -> None:
+    def __init__(
+        self,
+        link: AsyncLink,
+        keys: Keys,
+        replica: str,
+        types: Sequence[str],
+        definitions: Mapping[str, str],
+        on_lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`definitions`: the digest of each schedule in this replica's config.
+
+        `on_lost` hears that the record was gone: others took this replica for dead.
+        """
         self._link = link
         self._keys = keys
         self._replica = replica
         self._types = tuple(types)
+        self._schedules = _schedules(definitions)
+        self._on_lost = on_lost
         self._stop = asyncio.Event()
         self._pause_s = 0.0
+        self._is_told = False
 
     def is_over(self) -> bool:
         """Whether the replica is on its way out."""
@@ -52,10 +68,11 @@ class Presence:
             # The pollers tell outages; a full server refuses this, and work goes on all the same.
             self._pause_s = _SOON_S
             with suppress(Unreachable, OutcomeUnknown):
-                await self._announce()
+                await self.announce()
                 self._pause_s = EVERY_S
 
-    async def _announce(self) -> None:
+    async def announce(self) -> None:
+        """Write the record; what does not change in it only once, and when it was lost."""
         node = self._keys.node(self._replica)
         about: dict[str, str | int] = {
             "host": platform.node(),
@@ -63,6 +80,8 @@ class Presence:
             "version": __version__,
             "types": " ".join(self._types),
         }
+        if not self._is_told:
+            about |= self._schedules
         fields = [part for pair in about.items() for part in pair]
         now_ms = int(self._link.server.now_ms())
         (new_fields, *_) = await self._link.commands(
@@ -73,13 +92,25 @@ class Presence:
         )
         if new_fields:
             # The first time, or a flushed or restored server has forgotten all this.
+            more = [part for pair in self._schedules.items() for part in pair]
             await self._link.commands(
                 ("SET", self._keys.format, FORMAT, "NX"),
                 ("SADD", self._keys.types, *self._types),
+                ("HSET", node, *more),
             )
+        if new_fields and self._is_told:
+            self._on_lost()
+        self._is_told = True
 
     async def leave(self) -> None:
         """Take the record away."""
         await self._link.commands(
             ("DEL", self._keys.node(self._replica)), ("ZREM", self._keys.nodes, self._replica)
         )
+
+
+def _schedules(definitions: Mapping[str, str]) -> dict[str, str | int]:
+    """Write which definitions of schedules a replica has; `set` names them all together."""
+    lines = "\n".join(f"{name} {digest}" for name, digest in sorted(definitions.items()))
+    digest = hashlib.blake2b(lines.encode(), digest_size=8).hexdigest()
+    return {"schedules": len(definitions), "set": digest, "definitions": lines}

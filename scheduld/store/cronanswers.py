@@ -223,6 +223,11 @@ class CronRecord:
         return text(self.fields.get("moved", b""))
 
     @property
+    def parked(self) -> str:
+        """Why it cannot be fired, or ''."""
+        return text(self.fields.get("parked", b""))
+
+    @property
     def orphan_ms(self) -> int | None:
         """Since when no replica announces it."""
         return self._number("orphan")

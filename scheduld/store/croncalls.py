@@ -228,6 +228,12 @@ def move(caller: Caller, type_keys: TypeKeys, name: str, *, to: str) -> Call[Ste
     )
 
 
+def park(caller: Caller, type_keys: TypeKeys, name: str, *, digest: str, why: str) -> Call[Steered]:
+    """Note why this definition cannot be fired; UNNEEDED: another one is accepted now."""
+    args: dict[str, Arg] = {"digest": digest, "why": why}
+    return _steer("cron_park", caller, type_keys, name, lambda answer: Steered(answer[2]), args)
+
+
 def trigger(
     caller: Caller, type_keys: TypeKeys, name: str, *, raw_id: bytes, payload: bytes = b""
 ) -> Call[Ticked]:

@@ -54,6 +54,7 @@ RUN = (
     "testing.md",
     "load.md",
     "cron.md",
+    "schedules.md",
 )
 _BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")

@@ -204,3 +204,23 @@ def test_a_definition_survives_its_round_trip(fast_store: Store) -> None:
     assert (
         Schedule.from_json("daily", crons.record().fields["definition"]).digest == schedule.digest
     )
+
+
+def test_a_note_that_it_is_parked_goes_with_the_next_definition(store: Store) -> None:
+    """Why one cannot be fired is kept with the definition it is about, and with no other."""
+    crons = Crons(store)
+    crons.define()
+
+    def park(digest: str, name: str = "daily") -> Steered:
+        call = croncalls.park(store.caller(), store.type, name, digest=digest, why="no zone")
+        return store.run(call)
+
+    assert park("0123") is Steered.UNNEEDED
+    assert park(daily().digest, "unknown") is Steered.GONE
+    assert not crons.record().parked
+    assert park(daily().digest) is Steered.DONE
+    assert crons.record().parked == "no zone"
+    store.pass_ms(MINUTE)
+    assert crons.tick() is Ticked.FIRED, "another replica may know the zone"
+    assert crons.define().code is Defined.SAME
+    assert not crons.record().parked

@@ -103,6 +103,7 @@ class Busy:
             "cron_define": croncalls.define(caller, keys, [Definition(daily("new"), "config")]),
             "cron_move": croncalls.move(caller, keys, "n", to="other"),
             "cron_orphan": croncalls.orphan(caller, keys, "n", after_ms=9),
+            "cron_park": croncalls.park(caller, keys, "n", digest=daily("n").digest, why="x"),
             "cron_pause": croncalls.pause(caller, keys, "n", reason="", who="ana"),
             "cron_raise_marks": croncalls.raise_marks(caller, keys, [("n", NOW + 9)]),
             "cron_read": croncalls.read(caller, keys, ["n"]),
@@ -244,7 +245,8 @@ class TestFullMemory:
         assert store.run(full.call("finish")) == [], "none refused"
         assert store.run(full.call("read"))[0].finished_ms == store.time
         assert store.run(full.call("prune")) == 5, "three done, two dead"
-        for name in ("cron_skips", "cron_pause", "cron_resume", "cron_raise_marks", "cron_remove"):
+        letting_go = ("cron_skips", "cron_pause", "cron_resume")
+        for name in (*letting_go, "cron_raise_marks", "cron_park", "cron_remove"):
             assert store.run(full.call(name))
         store.run(full.call("pause"))
         assert store.run(full.call("resume"))

@@ -34,7 +34,7 @@ ALLOW_OOM = {
     *("claim", "finish", "start", "renew", "recover", "cancel", "prune", "audit"),
     *("pause", "resume", "run_now", "purge", "note"),
     *("cron_pause", "cron_resume", "cron_skips", "cron_remove", "cron_orphan", "cron_move"),
-    "cron_raise_marks",
+    *("cron_raise_marks", "cron_park"),
 }
 NO_WRITES = {"read", "fields", "walk", "cron_read"}
 # Which typed functions are not in `calls`.
@@ -106,6 +106,7 @@ def cron_calls(caller: Caller, job: TypeKeys) -> dict[str, Call[Any]]:
         "cron_define": croncalls.define(caller, job, [definition]),
         "cron_move": croncalls.move(caller, job, "n", to="other"),
         "cron_orphan": croncalls.orphan(caller, job, "n", after_ms=9),
+        "cron_park": croncalls.park(caller, job, "n", digest="d", why=""),
         "cron_pause": croncalls.pause(caller, job, "n", reason="", who=""),
         "cron_raise_marks": croncalls.raise_marks(caller, job, [("n", 9)]),
         "cron_read": croncalls.read(caller, job, ["n"]),

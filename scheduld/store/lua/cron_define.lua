@@ -64,7 +64,7 @@ for index = 1, count do
     redis.call('PERSIST', root .. 'live:' .. name)
     redis.call('PERSIST', root .. 'ticks:' .. name)
   elseif code < 5 then
-    redis.call('HDEL', key, 'moved', 'orphan')
+    redis.call('HDEL', key, 'moved', 'orphan', 'parked')
   end
   rows[index] = {code, int(mark), code > 4 and known and known.digest or digest}
 end
