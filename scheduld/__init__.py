@@ -47,11 +47,12 @@ if TYPE_CHECKING:
     )
     from scheduld.handlers.contract import Handler, Run
     from scheduld.model import State, Task
-    from scheduld.outcomes import Dead, Retry, Snooze
+    from scheduld.outcomes import Again, Dead, Retry, Snooze
     from scheduld.schedule import Schedule
     from scheduld.when import parse_when
 
 __all__ = [
+    "Again",
     "AsyncClient",
     "Backfill",
     "Client",
@@ -95,6 +96,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Again": "outcomes",
     "AsyncClient": "client.aio",
     "Backfill": "client.schedule_records",
     "Client": "client.blocking",

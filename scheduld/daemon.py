@@ -27,7 +27,7 @@ from scheduld.observe import masking
 from scheduld.observe.logs import catch_strays, configure
 from scheduld.observe.notify import Notifier
 from scheduld.observe.secrets import masker_for
-from scheduld.registry import notes, resolve
+from scheduld.registry import notes, resolve, resolve_predicate
 from scheduld.store.calls import Caller, NewTask, add
 from scheduld.store.connect import join
 from scheduld.store.keys import Keys
@@ -56,7 +56,10 @@ def serve(config: Config, *, verbose: bool = False) -> int:
     masking.install(masker_for(config))
     configure(config.log, verbose=verbose)
     catch_strays()
-    duties = [Duty(kind, resolve(kind)) for kind in config.types.values()]
+    duties = [
+        Duty(kind, resolve(kind), resolve_predicate(kind), config.max_payload)
+        for kind in config.types.values()
+    ]
     return _run(Daemon(config, duties))
 
 

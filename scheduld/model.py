@@ -97,6 +97,12 @@ class TaskType:
     keep_dead: Keep = Keep(count=100_000, age_ms=30 * 86_400_000)
     at_start: Mapping[str, Any] | None = None
     """Payload of a task that each replica adds when it starts."""
+    reschedule_if: str | None = None
+    """`module:callable` that says, after each occurrence of a periodic task, whether it goes on."""
+    reschedule_timeout_ms: int = 10_000
+    series: tuple[str, ...] | None = None
+    """Offsets around the instant in the payload's `anchor`: when its tasks are due."""
+    anchor: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Handed to the handler; may hold secrets."""
 
@@ -136,6 +142,16 @@ class Task:
     timezone: str | None = None
     schedule: str | None = None
     tick_ms: int | None = None
+    runs: int | None = None
+    """Occurrences of a periodic task that have ended, done or dead."""
+    missed: int | None = None
+    """Instants of its grid that were passed over, because it was not or still run then."""
+    anchor_ms: int | None = None
+    """Where the grid of `every` begins."""
+    grid_ms: int | None = None
+    """Of a periodic task that was moved: the instant of its grid that the due stands for."""
+    series: dict[str, Any] | None = None
+    """`offsets` of a series, and the key of the payload that is its `anchor`."""
     owner: str | None = None
     started_ms: int | None = None
     finished_ms: int | None = None
@@ -166,7 +182,7 @@ class Task:
     ) -> Task:
         """A task that was just added, or that nothing has happened to since.
 
-        Without slots and by way of `__dict__` it costs a fifth of an `__init__` that sets 27
+        Without slots and by way of `__dict__` it costs a fifth of an `__init__` that sets all
         fields: the rest are the defaults, which the class holds.
         """
         task = object.__new__(cls)
@@ -243,11 +259,41 @@ class Claim(NamedTuple):
     failed: int = 0
     releases: int = 0
     interruptions: int = 0
+    fields: Mapping[str, bytes] | None = None
+    """More of its hash, if it is periodic or was made by a schedule (lua/include/series.lua)."""
 
     @property
     def attempt(self) -> int:
         """Number of this run, from 1: failed runs before it, plus one."""
         return self.failed + 1
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether the end of this run is that of an occurrence."""
+        return self.fields is not None and not self.fields.keys().isdisjoint(_PERIODIC)
+
+    @property
+    def over(self) -> str:
+        """Why there is nothing to run: the occurrence has ended, and the next one is not planned.
+
+        `interrupted`, `cancelled` or `planned`; empty for all others.
+        """
+        return "" if self.fields is None else self.fields.get("over", b"").decode(errors="replace")
+
+    @property
+    def schedule(self) -> str | None:
+        """The schedule that made the task."""
+        name = None if self.fields is None else self.fields.get("schedule")
+        return None if name is None else name.decode(errors="replace")
+
+    @property
+    def tick_ms(self) -> int | None:
+        """The instant of the schedule that it was made for."""
+        tick = b"" if self.fields is None else self.fields.get("tick", b"")
+        return int(tick) if tick.isdigit() else None
+
+
+_PERIODIC = frozenset(("every", "series", "over"))
 
 
 class VerdictKind(StrEnum):
@@ -258,6 +304,8 @@ class VerdictKind(StrEnum):
     DEAD = "dead"
     SNOOZE = "snooze"
     RELEASE = "release"
+    PLAN = "plan"
+    """Nothing was run: an occurrence that had ended before gets its next one."""
 
 
 class Verdict(NamedTuple):
@@ -277,3 +325,5 @@ class Verdict(NamedTuple):
     """One short line for the events: why it failed."""
     counted: bool = True
     """Whether a failed run counts as an attempt (a task that cannot be read does not)."""
+    told: bytes = b""
+    """Of a periodic task what comes after this occurrence, packed (lua/include/period.lua)."""

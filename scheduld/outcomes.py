@@ -1,13 +1,14 @@
-"""What a handler may return or raise instead of a result.
+"""What a handler, or a reschedule predicate, may return or raise instead of a result.
 
 Each is an exception, so `return Retry(after=30)` and `raise Retry(after=30)` mean the same.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime, timedelta
 
 
@@ -44,3 +45,20 @@ class Dead(Outcome):
     def __init__(self, reason: str = "handler gave up") -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Again(Outcome):
+    """Of a reschedule predicate: the series goes on, with its next occurrence at `at`.
+
+    `at`: an aware datetime, or a timedelta, duration text or seconds from now; None: the next
+    instant of the grid, which stays as it is in any case. `payload`: a JSON merge patch.
+    """
+
+    def __init__(
+        self,
+        at: datetime | timedelta | str | float | None = None,
+        payload: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__("again")
+        self.at = at
+        self.payload = payload

@@ -18,7 +18,7 @@ from scheduld.importer import load
 from scheduld.names import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scheduld.model import TaskType
 
@@ -27,7 +27,7 @@ BUILT_IN = ("email", "http", "command", "log")
 _EXTRAS = {"http": "aiohttp"}
 """What some built-in handlers need that is not installed with scheduld itself, but by an extra of
 the same name as the handler."""
-_FORMS = "a handler is `def f(payload)` or `def f(payload, run)`"
+_FORMS = "it is `def f(payload)` or `def f(payload, run)`"
 
 
 def resolve(task_type: TaskType, found: Any = None) -> Handler:
@@ -42,7 +42,7 @@ def resolve(task_type: TaskType, found: Any = None) -> Handler:
     elif ":" in name:
         handler = _from_callable(name, load(name), task_type)
     elif name in BUILT_IN:
-        handler = _built_in(name).make(task_type.options)
+        handler = _built_in(name).make(_options(task_type))
     else:
         handler = _from_plugin(name, task_type)
     if task_type.isolation == "thread" and handler.is_async:
@@ -53,15 +53,35 @@ def resolve(task_type: TaskType, found: Any = None) -> Handler:
     return handler
 
 
+def resolve_predicate(task_type: TaskType, found: Any = None) -> Handler | None:
+    """Find, import and check the reschedule predicate of a task type, if it has one.
+
+    `found`: the callable itself. Raises InvalidInput as `resolve` does.
+    """
+    path = task_type.reschedule_if
+    if path is None and found is None:
+        return None
+    return _from_callable(str(path), load(str(path)) if found is None else found, task_type)
+
+
 def check(task_type: TaskType) -> list[str]:
     """All that keeps the handler of a task type from working, one text each; empty if it works."""
+    problems: list[str] = []
     try:
         resolve(task_type)
     except BadOptions as exc:
-        return list(exc.problems)
+        problems += exc.problems
     except InvalidInput as exc:
-        return [f"{exc.message} ({exc.hint})" if exc.hint else exc.message]
-    return []
+        problems.append(_told(exc))
+    try:
+        resolve_predicate(task_type)
+    except InvalidInput as exc:
+        problems.append(f"reschedule_if: {_told(exc)}")
+    return problems
+
+
+def _told(fault: InvalidInput) -> str:
+    return f"{fault.message} ({fault.hint})" if fault.hint else fault.message
 
 
 def notes() -> list[str]:
@@ -75,6 +95,14 @@ def notes() -> list[str]:
         for plugin in found
         if plugin.name in BUILT_IN
     ]
+
+
+def _options(task_type: TaskType) -> Mapping[str, Any]:
+    """The options of a built-in handler: a mail is told that the anchor is none of its keys."""
+    options, extra = task_type.options, task_type.options.get("extra_keys", [])
+    if task_type.anchor is None or task_type.handler != "email" or not isinstance(extra, list):
+        return options
+    return {**options, "extra_keys": [*extra, task_type.anchor]}
 
 
 def _built_in(name: str) -> Any:

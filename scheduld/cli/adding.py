@@ -15,6 +15,7 @@ from scheduld.cli.completing import files, type_names, zones
 from scheduld.cli.instants import at_text, check_one, due_of
 from scheduld.cli.output import RepeatSafely, note, say, say_json, telling_done
 from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, Collected, collect
+from scheduld.cli.recurring import Recurring, note_unknown, recurring, tell_dry_run
 from scheduld.cli.repeating import command_line, unknown
 from scheduld.cli.shaping import Shaping, shaping
 from scheduld.errors import InvalidInput, OutcomeUnknown, ScheduldError, TaskExists
@@ -37,6 +38,7 @@ Examples:
   scheduld add --type hello --at 2026-12-24T08:00Z --id xmas --on-conflict replace
   scheduld add --type hello --payload '{"message": "Hello"}'
   make-payload | scheduld add --type hello -
+  scheduld add --type hello --at "2026-12-24 09:00" --every 7d --until 2027-03-31 --dry-run
 """
 
 
@@ -57,7 +59,9 @@ class Given:
     token: str | None
     allow_past: bool
     allow_unknown: bool
+    dry_run: bool
     shaping: Shaping
+    recurring: Recurring
 
 
 @click.command("add", epilog=_EXAMPLES)
@@ -96,6 +100,8 @@ class Given:
 @click.option("--token", metavar="TOKEN", help="Name of this add: a repeat with it is safe.")
 @click.option("--allow-past", is_flag=True, help="Take an --at in the past: run at once.")
 @click.option("--allow-unknown", is_flag=True, help="Take a type that nobody knows yet.")
+@click.option("--dry-run", is_flag=True, help="Only tell when it would be due; nothing is stored.")
+@recurring
 @shaping
 @COMMON
 @click.argument("entries", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON | -]...")
@@ -105,7 +111,7 @@ def add_command(**given: Any) -> None:
     KEY=VALUE puts a text into the payload, KEY:=JSON any JSON value, over what --payload,
     --payload-file or - (stdin) say. Prints TYPE/ID, then when it is due.
     """
-    _add(Given(shaping=Shaping.pop(given), **given))
+    _add(Given(shaping=Shaping.pop(given), recurring=Recurring.pop(given), **given))
 
 
 def _add(given: Given) -> None:
@@ -117,10 +123,13 @@ def _add(given: Given) -> None:
         due = due_of(given.at, given.delay, given.timezone, zone=zone, allow_past=given.allow_past)
         collected = collect(given.entries, given.payload, given.payload_file)
         spec = _spec(given, due, collected.payload, zone)
+        if given.dry_run:
+            _dry_run(opened, given, spec)
+            return
         command = _repeat(given, common(), spec, collected)
         task = _sent(opened, given, spec, command)
         put_off = given.shaping.debounce is not None
-        known_now = due is None and given.delay is None and not put_off
+        known_now = due is None and given.delay is None and not put_off and task.series is None
         _tell(task, zone, common(), known_now=known_now, put_off=put_off)
         _warn_if_it_waits(opened, task)
 
@@ -150,11 +159,30 @@ def _spec(
     return TaskSpec(
         payload=payload,
         at=due,
-        delay=given.delay,
+        # Said, it means now also of a type whose tasks have times of their own.
+        delay="0s" if given.now else given.delay,
         id=given.id,
         token=given.token,
         **given.shaping.load(zone, has_id=given.id is not None),
+        **given.recurring.options(zone),
     ).named()
+
+
+def _dry_run(opened: Session, given: Given, spec: TaskSpec) -> None:
+    from scheduld.client.requests import Requests
+
+    settings = opened.settings
+    _, task = Requests(settings).schedule(
+        given.type_name,
+        spec,
+        timezone=given.timezone,
+        on_conflict=given.on_conflict,
+        allow_unknown=given.allow_unknown,
+        allow_past=given.allow_past,
+    )
+    note_unknown(given.type_name, settings.type_names)
+    zone = given.timezone or settings.timezone
+    tell_dry_run(given.type_name, task, zone, as_json=common().json)
 
 
 def _sent(opened: Session, given: Given, spec: TaskSpec, command: str) -> Task:
@@ -196,6 +224,8 @@ def _repeat(given: Given, said: Common, spec: TaskSpec, collected: Collected) ->
         "--allow-past": given.allow_past,
         "--allow-unknown": given.allow_unknown,
         **given.shaping.words(spec.load()),
+        **given.recurring.words(spec.load()),
+        "--timezone": given.timezone if spec.at is None or spec.every is not None else None,
     }
     text = json.dumps(collected.payload)
     if collected.from_stdin and len(text) <= SHORT_PAYLOAD:
@@ -230,3 +260,7 @@ def _lines(task: Task, zone: str | None, *, known_now: bool, put_off: bool) -> I
     if due_ms is not None:
         now_ms = due_ms if known_now and task.created else wall_ms()
         yield f"due {describe(due_ms, zone, now_ms)}"
+        if task.created and (task.every or task.series) and not task.successor:
+            from scheduld.cli.repetition import then
+
+            yield f"then {then(task, task.timezone or zone, now_ms)}"

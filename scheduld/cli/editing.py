@@ -13,6 +13,7 @@ from scheduld.cli.completing import files, zones
 from scheduld.cli.instants import at_text, check_one, due_of
 from scheduld.cli.output import say, say_json, telling_done
 from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, collect
+from scheduld.cli.recurring import replanning
 from scheduld.cli.several import REFS, look_first, of_each, repeat
 from scheduld.errors import InvalidInput, OutcomeUnknown
 
@@ -27,6 +28,7 @@ Examples:
   scheduld edit hello/welcome-42 --at "2026-12-24 09:00" --timezone Europe/Madrid
   scheduld edit hello/welcome-42 message=Hi tries:=3 --unset draft
   scheduld edit hello/welcome-42 --payload '{"message": "Hi"}' --if-revision 2
+  scheduld edit hello/weekly --every 14d --until 2027-06-30
   make-payload | scheduld edit hello/welcome-42 -
 """
 _RUN_NOW_EXAMPLES = """\b
@@ -50,6 +52,9 @@ class Given:
     unset: tuple[str, ...]
     if_revision: int | None
     allow_past: bool
+    every: str | None
+    until: str | None
+    max_runs: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class Edit:
     shell_complete=files,
     help='The same from a file; "-" is stdin.',
 )
+@replanning
 @click.option("--unset", multiple=True, metavar="KEY", help="Remove a key of the payload.")
 @click.option(
     "--if-revision", type=int, metavar="N", help="Only if it was edited N times so far (see show)."
@@ -89,7 +95,7 @@ class Edit:
 @COMMON
 @click.argument("entries", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON | -]...")
 def edit_command(**given: Any) -> None:
-    """Change a task that is scheduled.
+    """Change a task that is scheduled, or what follows the run of a periodic one.
 
     KEY=VALUE and KEY:=JSON are merged into the stored payload: objects deeply, and null removes
     the key. With --payload, --payload-file or - (stdin) they go into that one, which takes its
@@ -104,9 +110,11 @@ def _edit(given: Given) -> None:
         zone = given.timezone or opened.settings.timezone
         at = due_of(given.at, given.delay, given.timezone, zone=zone, allow_past=given.allow_past)
         edit = Edit(*_payload(given), at, "0s" if given.now else given.delay)
-        if edit == Edit(None, None, None, None):
+        is_replanned = (given.every, given.until, given.max_runs) != (None, None, None)
+        if edit == Edit(None, None, None, None) and not is_replanned:
             raise InvalidInput(
-                "nothing is to be changed", hint="give KEY=VALUE, --payload, --at, --in or --now"
+                "nothing is to be changed",
+                hint="give KEY=VALUE, --payload, --at, --in, --now, --every, --until or --max-runs",
             )
         task = _edited(opened, given, edit)
     with telling_done(f"{task.ref} is edited"):
@@ -137,7 +145,10 @@ def _edited(opened: Session, given: Given, edit: Edit) -> Task:
             merge=edit.merge,
             at=edit.at,
             delay=edit.delay,
-            timezone=given.timezone or opened.settings.timezone,
+            every=given.every,
+            until=given.until,
+            max_runs=given.max_runs,
+            timezone=given.timezone,
             if_revision=given.if_revision,
             allow_past=given.allow_past,
         )
@@ -158,6 +169,10 @@ def _repeated(given: Given, edit: Edit) -> tuple[dict[str, str | bool | None], t
         "--in": given.delay,
         "--now": given.now,
         "--allow-past": given.allow_past,
+        "--every": given.every,
+        "--until": given.until,
+        "--max-runs": None if given.max_runs is None else str(given.max_runs),
+        "--timezone": given.timezone,
     }
     text = "" if edit.payload is None else json.dumps(edit.payload)
     if text and len(text) <= SHORT_PAYLOAD:

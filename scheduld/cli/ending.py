@@ -14,7 +14,7 @@ from scheduld.cli.output import say, say_json, telling_done
 from scheduld.cli.several import REFS, look_first, of_each, repeat
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput, OutcomeUnknown
-from scheduld.model import State
+from scheduld.model import State, iso
 
 if TYPE_CHECKING:
     from scheduld.cli.common import Session
@@ -24,6 +24,7 @@ _CANCEL_EXAMPLES = """\b
 Examples:
   scheduld cancel hello/welcome-42
   scheduld cancel welcome-42 --json
+  scheduld cancel mail/weekly --this-run
 """
 _REQUEUE_EXAMPLES = """\b
 Examples:
@@ -34,23 +35,39 @@ Examples:
 
 @click.command("cancel", epilog=_CANCEL_EXAMPLES)
 @REFS
+@click.option(
+    "--this-run",
+    is_flag=True,
+    help="Of a periodic task: only its run, or its next occurrence; the series goes on.",
+)
 @COMMON
-def cancel_command(refs: tuple[str, ...]) -> None:
+def cancel_command(refs: tuple[str, ...], this_run: bool) -> None:
     """Cancel tasks, or ask their runs to stop.
 
-    Prints TYPE/ID and "cancelled", or "cancelling" where it runs.
+    Prints TYPE/ID and "cancelled", or "cancelling" where it runs. With --this-run: "next at" and
+    when, where it waits for its next occurrence.
     """
     with session() as opened:
 
         def cancel(type_name: str, task_id: str) -> tuple[Task, str]:
+            ref = f"{type_name}/{task_id}"
             try:
-                task = opened.client.cancel(type_name, task_id)
+                task = opened.client.cancel(type_name, task_id, this_run=this_run)
             except OutcomeUnknown as exc:
-                ref = f"{type_name}/{task_id}"
+                if this_run:
+                    # A repeat could be of the occurrence after it.
+                    may = "its next occurrence may be cancelled or not"
+                    raise look_first(exc, "show", [ref], may=may) from None
                 raise repeat(exc, "cancel", [ref], may="it may be cancelled or not") from None
-            return task, "cancelling" if task.state is State.RUNNING else "cancelled"
+            return task, _cancelled(task)
 
         of_each(opened, refs, cancel)
+
+
+def _cancelled(task: Task) -> str:
+    if task.state is State.SCHEDULED:
+        return f"next at {iso(task.due_ms)}"
+    return "cancelling" if task.state is State.RUNNING else "cancelled"
 
 
 @dataclass(frozen=True, slots=True)

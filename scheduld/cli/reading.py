@@ -101,11 +101,12 @@ def show_command(ref: str) -> None:
         task = opened.client.get(*opened.task_named(ref))
         zone = opened.settings.timezone
         pauses = _pauses(opened, [task])
-    if common().json:
-        say_json(task.to_dict())
-        return
+    from scheduld.cli.repetition import upcoming_dict
     from scheduld.clock import wall_ms
 
+    if common().json:
+        say_json({**task.to_dict(), **upcoming_dict(task, wall_ms())})
+        return
     say("\n".join(telling.story(task, zone, wall_ms())))
     _note_pauses(pauses)
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from scheduld.cli.repetition import in_short, repetition
 from scheduld.duration import in_words
 from scheduld.model import State, iso
 from scheduld.names import printable
@@ -134,8 +135,7 @@ def _facts(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str, str
     yield "outcome", task.outcome or ""
     yield "result", "" if task.result is None else _text(task.result)
     yield "progress", "" if task.progress is None else _text(task.progress)
-    yield "every", task.every or ""
-    yield "until", task.until or ""
+    yield from repetition(task, known, now_ms)
     yield "schedule", task.schedule or ""
     yield "successor", _successor(task, moment)
     yield "last error", error_text(task)
@@ -189,12 +189,14 @@ def _log(task: Task) -> Iterator[str]:
 
 def _what(task: Task, now_ms: int) -> str:
     if task.state is State.RUNNING:
-        return f"attempt {task.attempt}{_since(task, now_ms)}"
+        again = in_short(task)
+        return f"attempt {task.attempt}{_since(task, now_ms)}" + (f", {again}" if again else "")
     if task.state in _ENDED:
         ended = "" if task.finished_ms is None else in_words(task.finished_ms - now_ms)
         return ": ".join(part for part in (ended, error_text(task)) if part)
     due = "" if task.due_ms is None else in_words(task.due_ms - now_ms)
     due = f"due {due}" if due.endswith("ago") else due
+    due = ", ".join(filter(None, (due, in_short(task))))
     return f"{due}, {_count(task.failed, 'failed run')}" if task.failed else due
 
 

@@ -18,8 +18,9 @@ from scheduld.store.keys import encode_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime, timedelta, tzinfo
+    from datetime import date, datetime, timedelta, tzinfo
 
+    from scheduld.calendar.period import Series
     from scheduld.client.shaping import Shape
 
 _CONFLICTS = ("error", "keep", "replace", "rerun")
@@ -35,6 +36,7 @@ LOAD_OPTIONS = (
     "debounce_max",
     "throttle",
 )
+PERIOD_OPTIONS = ("every", "until", "max_runs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +45,8 @@ class TaskSpec:
 
     `at`: WHEN text or datetime. `delay`: timedelta, duration text or seconds from the server's
     now. Neither: now. `id`: made if None. `token`: names this add; a repeat with the same id
-    and token answers like the first time and stores nothing. The rest controls load: see
-    `LoadOptions`.
+    and token answers like the first time and stores nothing. `every`, `until`, `max_runs`: see
+    `PeriodOptions`; the rest controls load: see `LoadOptions`.
     """
 
     payload: Mapping[str, Any] | None = None
@@ -60,6 +62,9 @@ class TaskSpec:
     debounce: str | timedelta | float | None = None
     debounce_max: str | timedelta | float | None = None
     throttle: str | timedelta | float | None = None
+    every: str | timedelta | float | None = None
+    until: str | date | None = None
+    max_runs: int | None = None
 
     @classmethod
     def plain(
@@ -70,21 +75,21 @@ class TaskSpec:
         id: str | None,  # noqa: A002
         token: str | None,
     ) -> TaskSpec:
-        """A task that says nothing about load: most are, and this is a third of `__init__`."""
+        """A task that says no more: most do not, and this is a third of `__init__`."""
         spec = object.__new__(cls)
         spec.__dict__.update(payload=payload, at=at, delay=delay, id=id, token=token)
         return spec
 
     @property
     def is_shaped(self) -> bool:
-        """Whether it may say something about load."""
+        """Whether it may say something about load, or come again."""
         return len(self.__dict__) > _PLAIN_FIELDS
 
     def load(self) -> dict[str, Any]:
-        """Return what it says about load, as `schedule` takes it."""
+        """Return what it says about load and coming again, as `schedule` takes it."""
         if not self.is_shaped:
             return {}
-        values = {name: getattr(self, name) for name in LOAD_OPTIONS}
+        values = {name: getattr(self, name) for name in (*LOAD_OPTIONS, *PERIOD_OPTIONS)}
         return {name: value for name, value in values.items() if value != getattr(TaskSpec, name)}
 
     def named(self) -> TaskSpec:
@@ -97,6 +102,17 @@ class TaskSpec:
         return replace(self, id=task_id, token=token)
 
 
+class Terms(NamedTuple):
+    """What the adds of one call have in common; `default_zone` holds where `timezone` is None."""
+
+    timezone: str | tzinfo | None
+    default_zone: str | None
+    allow_past: bool
+    max_payload: int
+    on_conflict: str
+    series: Series | None
+
+
 class Pending(NamedTuple):
     """One task to add, and what its `Task` will say. A tuple, as many are made at once."""
 
@@ -105,6 +121,12 @@ class Pending(NamedTuple):
     added_ms: int | None
     payload: dict[str, Any]
     shape: Shape | None = None
+
+    @property
+    def missed(self) -> int:
+        """How many instants of its series had passed when it was made."""
+        recurrence = None if self.shape is None else self.shape.recurrence
+        return 0 if recurrence is None else recurrence.missed
 
 
 class Addition:
@@ -136,17 +158,23 @@ def prepare_all(
     allow_past: bool,
     max_payload: int,
     on_conflict: str = "error",
+    default_zone: str | None = None,
+    series: Series | None = None,
 ) -> list[Pending]:
     """Check tasks, each a TaskSpec or a payload, and make what the store takes.
 
-    Raises InvalidInput or WhenError for the first that cannot be right.
+    `default_zone` is the config's, `series` the ladder of the type. Raises InvalidInput or
+    WhenError for the first that cannot be right.
     """
+    terms = Terms(timezone, default_zone, allow_past, max_payload, on_conflict, series)
     given, added_ms = list(specs), wall_ms()
     names = new_ids(added_ms, len(given))
     pending = []
     for spec, name in zip(given, names, strict=True):
         if isinstance(spec, TaskSpec):
-            task = _pending(spec, name, added_ms, timezone, allow_past, max_payload, on_conflict)
+            task = _pending(spec, name, added_ms, terms)
+        elif series is not None and isinstance(spec, Mapping):
+            task = _pending(TaskSpec(payload=spec), name, added_ms, terms)
         elif isinstance(spec, Mapping):
             data, payload = codec.snapshot(spec, max_bytes=max_payload)
             task = Pending(name, NewTask(name.encode(), data, name), added_ms, payload)
@@ -163,38 +191,51 @@ def prepare(
     allow_past: bool,
     max_payload: int,
     on_conflict: str = "error",
+    default_zone: str | None = None,
+    series: Series | None = None,
 ) -> Pending:
-    """Check one task; errors as of `prepare_all`."""
+    """Check one task; arguments and errors as of `prepare_all`."""
     now_ms = wall_ms()
-    return _pending(spec, new_id(now_ms), now_ms, timezone, allow_past, max_payload, on_conflict)
+    terms = Terms(timezone, default_zone, allow_past, max_payload, on_conflict, series)
+    return _pending(spec, new_id(now_ms), now_ms, terms)
 
 
-def _pending(
-    spec: TaskSpec,
-    name: str,
-    name_ms: int,
-    timezone: str | tzinfo | None,
-    allow_past: bool,
-    max_payload: int,
-    on_conflict: str,
-) -> Pending:
+def _pending(spec: TaskSpec, name: str, name_ms: int, terms: Terms) -> Pending:
+    timezone, default_zone, allow_past, max_payload, on_conflict, series = terms
     # What `named` does: a generated id is its own token, another id gets a generated one.
     task_id = name if spec.id is None else check_id(spec.id)
     token = name if spec.token is None else _token(spec.token)
     data, payload = codec.snapshot(
         {} if spec.payload is None else spec.payload, max_bytes=max_payload
     )
+    if timezone is None:
+        timezone = default_zone if spec.every is None else _zone_of(spec.at) or default_zone
     at_ms, delay_ms = due_of(spec, timezone, allow_past)
     added_ms: int | None = name_ms
     if token is not name:
         added_ms = id_time_ms(token) or id_time_ms(task_id)
     new = NewTask(encode_id(task_id), data, token, at_ms, delay_ms)
-    if not spec.is_shaped:
+    if series is None and not spec.is_shaped:
         return Pending(task_id, new, added_ms, payload)
     from scheduld.client.shaping import shape_of  # most adds need none of it
 
-    shape = shape_of(spec, payload, (at_ms, delay_ms), timezone=timezone, on_conflict=on_conflict)
-    return Pending(task_id, new._replace(load=shape.packed), added_ms, payload, shape)
+    shape = shape_of(
+        spec,
+        payload,
+        (at_ms, delay_ms),
+        timezone=timezone,
+        on_conflict=on_conflict,
+        series=series,
+    )
+    at_ms, delay_ms = shape.due
+    new = new._replace(at_ms=at_ms, delay_ms=delay_ms, load=shape.packed)
+    return Pending(task_id, new, added_ms, payload, shape)
+
+
+def _zone_of(at: object) -> tzinfo | None:
+    """The zone of a datetime that has one: it says by which clock "every day" is meant."""
+    zone: tzinfo | None = getattr(at, "tzinfo", None)
+    return zone if getattr(zone, "key", None) else None
 
 
 def check_type(name: object) -> str:

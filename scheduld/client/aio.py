@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta, tzinfo
 
     from scheduld.client.adding import Addition
+    from scheduld.client.options import AddOptions
     from scheduld.client.sending import Add
-    from scheduld.client.shaping import LoadOptions
     from scheduld.client.stats import TypeStats
     from scheduld.errors import ScheduldError
     from scheduld.model import Durable, OnConflict, State, Task
@@ -70,7 +70,7 @@ class AsyncClient(AsyncOperating):
         token: str | None = None,
         allow_unknown: bool = False,
         allow_past: bool = False,
-        **load: Unpack[LoadOptions],
+        **options: Unpack[AddOptions],
     ) -> Task:
         """Schedule one task; when this returns it is kept.
 
@@ -78,10 +78,11 @@ class AsyncClient(AsyncOperating):
         `delay`: timedelta, duration text or seconds, added to the server's now. Neither: now.
         `on_conflict`, when the id is kept in any state: "error" raises TaskExists, "keep"
         answers with `created=False`, "replace" takes the id (a running task is followed),
-        "rerun" is "keep" for a scheduled one, and else "replace". `load`: see `LoadOptions`.
+        "rerun" is "keep" for a scheduled one, and else "replace". `options`: `every`, `until`,
+        `max_runs` make it come again (`PeriodOptions`); the rest is about load (`LoadOptions`).
         """
-        if load:
-            spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token, **load)
+        if options:
+            spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token, **options)
         else:
             spec = TaskSpec.plain(payload, at, delay, id, token)
         how, task = self._requests.schedule(
@@ -141,12 +142,13 @@ class AsyncClient(AsyncOperating):
         """
         return await self._do(self._requests.list_tasks(type, state, limit))
 
-    async def cancel(self, type: str, id: str) -> Task:  # noqa: A002
+    async def cancel(self, type: str, id: str, *, this_run: bool = False) -> Task:  # noqa: A002
         """Cancel a task; a running one is asked to stop and answered as running.
 
-        Raises NotFound, or Conflict if it has ended.
+        Of a periodic task that ends the series; with `this_run` only its run, or if it waits its
+        next occurrence. Raises NotFound, or Conflict if it has ended.
         """
-        return await self._do(self._requests.cancel(type, id))
+        return await self._do(self._requests.cancel(type, id, this_run=this_run))
 
     async def requeue(self, type: str, id: str) -> Task:  # noqa: A002
         """Schedule a done, cancelled or dead task again, due now, its counters at zero.

@@ -10,7 +10,7 @@ from scheduld.client.aio_driving import AsyncDriving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from datetime import datetime, timedelta, tzinfo
+    from datetime import date, datetime, timedelta, tzinfo
 
     from scheduld.client.aio_schedules import AsyncSchedules
     from scheduld.client.dead import DeadGroup
@@ -48,6 +48,9 @@ class AsyncOperating(AsyncDriving):
         merge: Mapping[str, Any] | None = None,
         at: str | datetime | None = None,
         delay: timedelta | str | float | None = None,
+        every: str | timedelta | float | None = None,
+        until: str | date | None = None,
+        max_runs: int | None = None,
         timezone: str | tzinfo | None = None,
         if_revision: int | None = None,
         allow_past: bool = False,
@@ -55,16 +58,18 @@ class AsyncOperating(AsyncDriving):
         """Change a task that has not begun: also one that waits for a retry, or is snoozed.
 
         `payload` takes the place of the old one; `merge` is merged into it (RFC 7396: null
-        deletes a key). `at` or `delay` move its due time. Each edit raises the task's
+        deletes a key). `at` or `delay` move its due time. `every`, `until` ("never": no end) and
+        `max_runs` change a periodic task, or make it one; another `every` counts from its next
+        due. Of a periodic task that runs all this is for what follows. Each edit raises the task's
         `revision` by one. `if_revision`: only if that is its revision, else Conflict.
-        Raises NotFound, or Conflict if it runs or has ended.
+        Raises NotFound, or Conflict if it runs (and is not periodic) or has ended.
         """
         asked = self._operations.edit(
             type,
             id,
             payload=payload,
             patch=merge,
-            spec=TaskSpec(at=at, delay=delay),
+            spec=TaskSpec(at=at, delay=delay, every=every, until=until, max_runs=max_runs),
             timezone=timezone,
             if_revision=if_revision,
             allow_past=allow_past,

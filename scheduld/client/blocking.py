@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta, tzinfo
 
-    from scheduld.client.shaping import LoadOptions
+    from scheduld.client.options import AddOptions
     from scheduld.client.stats import TypeStats
     from scheduld.errors import ScheduldError
     from scheduld.model import OnConflict, State, Task
@@ -46,7 +46,7 @@ class Client(Operating):
         token: str | None = None,
         allow_unknown: bool = False,
         allow_past: bool = False,
-        **load: Unpack[LoadOptions],
+        **options: Unpack[AddOptions],
     ) -> Task:
         """Schedule one task; when this returns it is kept.
 
@@ -54,10 +54,11 @@ class Client(Operating):
         `delay`: timedelta, duration text or seconds, added to the server's now. Neither: now.
         `on_conflict`, when the id is kept in any state: "error" raises TaskExists, "keep"
         answers with `created=False`, "replace" takes the id (a running task is followed),
-        "rerun" is "keep" for a scheduled one, and else "replace". `load`: see `LoadOptions`.
+        "rerun" is "keep" for a scheduled one, and else "replace". `options`: `every`, `until`,
+        `max_runs` make it come again (`PeriodOptions`); the rest is about load (`LoadOptions`).
         """
-        if load:
-            spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token, **load)
+        if options:
+            spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token, **options)
         else:
             spec = TaskSpec.plain(payload, at, delay, id, token)
         how, task = self._requests.schedule(
@@ -117,12 +118,13 @@ class Client(Operating):
         """
         return self._do(self._requests.list_tasks(type, state, limit))
 
-    def cancel(self, type: str, id: str) -> Task:  # noqa: A002
+    def cancel(self, type: str, id: str, *, this_run: bool = False) -> Task:  # noqa: A002
         """Cancel a task; a running one is asked to stop and answered as running.
 
-        Raises NotFound, or Conflict if it has ended.
+        Of a periodic task that ends the series; with `this_run` only its run, or if it waits its
+        next occurrence. Raises NotFound, or Conflict if it has ended.
         """
-        return self._do(self._requests.cancel(type, id))
+        return self._do(self._requests.cancel(type, id, this_run=this_run))
 
     def requeue(self, type: str, id: str) -> Task:  # noqa: A002
         """Schedule a done, cancelled or dead task again, due now, its counters at zero.

@@ -13,18 +13,21 @@ from scheduld.names import printable
 from scheduld.policies.merge import merge
 from scheduld.store import usercalls
 from scheduld.store.keys import encode_id
+from scheduld.store.records import state_of
 
 if TYPE_CHECKING:
+    from scheduld.client.replanning import Replan
     from scheduld.client.verbs import Scope, Verb
+    from scheduld.store.answers import RawTask
     from scheduld.store.usercalls import Edit
 
-_STOPPING = 2
-_REFUSED = 3
+STOPPING = 2
+REFUSED = 3
 _CHANGED = 4
 _MERGE_TRIES = 20
 _REQUEUE = "requeue it to run it again"
 _REPLACE = 'to follow it with another task, add that with on_conflict "replace"'
-_CANCEL = {"done": _REQUEUE, "dead": _REQUEUE}
+CANCEL_HINTS = {"done": _REQUEUE, "dead": _REQUEUE}
 _AGAIN = {"scheduled": "it is scheduled already", "early": "it is scheduled already"}
 _WAITING = {"running": _REPLACE, "done": _REQUEUE, "dead": _REQUEUE, "cancelled": _REQUEUE}
 
@@ -32,59 +35,68 @@ _WAITING = {"running": _REPLACE, "done": _REQUEUE, "dead": _REQUEUE, "cancelled"
 def cancel(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Cancel a task, or ask its run to stop; raises NotFound or Conflict."""
     decision = yield usercalls.cancel(scope.caller, scope.type(type_name), encode_id(task_id))
-    if decision.code == _REFUSED:
+    if decision.code == REFUSED:
         why = "cancelled: it has ended"
-        raise (yield from _refused(scope, type_name, task_id, decision.state, why, _CANCEL))
-    state = State.RUNNING if decision.code == _STOPPING else State.CANCELLED
-    return (yield from _changed(scope, type_name, task_id, state))
+        raise (yield from refused(scope, type_name, task_id, decision.state, why, CANCEL_HINTS))
+    state = State.RUNNING if decision.code == STOPPING else State.CANCELLED
+    return (yield from changed(scope, type_name, task_id, state))
 
 
 def requeue(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Schedule an ended task again, due now; raises NotFound or Conflict."""
     call = usercalls.requeue(scope.caller, scope.type(type_name), [encode_id(task_id)])
     (decision,) = yield call
-    if decision.code == _REFUSED:
+    if decision.code == REFUSED:
         why, hints = "requeued: it has not ended", {**_AGAIN, "running": "it runs now"}
-        raise (yield from _refused(scope, type_name, task_id, decision.state, why, hints))
-    return (yield from _changed(scope, type_name, task_id, State.SCHEDULED))
+        raise (yield from refused(scope, type_name, task_id, decision.state, why, hints))
+    return (yield from changed(scope, type_name, task_id, State.SCHEDULED))
 
 
 def run_now(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
     """Make a task that waits due now; raises NotFound or Conflict."""
     decision = yield usercalls.run_now(scope.caller, scope.type(type_name), encode_id(task_id))
-    if decision.code == _REFUSED:
+    if decision.code == REFUSED:
         why = f"run now: it {_now(decision.state)}"
-        raise (yield from _refused(scope, type_name, task_id, decision.state, why, _WAITING))
-    return (yield from _changed(scope, type_name, task_id, State.SCHEDULED))
+        raise (yield from refused(scope, type_name, task_id, decision.state, why, _WAITING))
+    return (yield from changed(scope, type_name, task_id, State.SCHEDULED))
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an edit does, checked: `edit.payload` replaces the payload, `patch` is merged."""
+    """What an edit does, checked: `edit.payload` replaces the payload, `patch` is merged.
+
+    `replan` is what it says about coming again.
+    """
 
     edit: Edit
     patch: dict[str, Any] | None
     max_payload: int
+    replan: Replan | None = None
+
+    @property
+    def is_of_stored(self) -> bool:
+        """Whether what it stores depends on what is there."""
+        return self.patch is not None or self.edit.payload is not None or self.replan is not None
 
 
 def edit(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Task]:
-    """Change a task that has not begun; raises NotFound or Conflict.
+    """Change a task that has not begun, or what follows the run of a periodic one.
 
     A patch is made into a payload here, and stored only if nobody changed the task meanwhile;
-    else it is made anew.
+    else it is made anew. So is what depends on the period. Raises NotFound or Conflict.
     """
     keys, raw_id = scope.type(type_name), encode_id(task_id)
     wanted = change.edit.if_revision
     for _ in range(_MERGE_TRIES):
         step = change.edit
-        if change.patch is not None:
-            step = yield from _merged(scope, type_name, task_id, change)
+        if change.is_of_stored:
+            step = yield from _made(scope, type_name, task_id, change)
         edited = yield usercalls.edit(scope.caller, keys, raw_id, step)
-        if edited.code == _REFUSED:
+        if edited.code == REFUSED:
             why = f"edited: it {_now(edited.state)}"
-            raise (yield from _refused(scope, type_name, task_id, edited.state, why, _WAITING))
+            raise (yield from refused(scope, type_name, task_id, edited.state, why, _WAITING))
         if edited.code != _CHANGED:
-            return (yield from _changed(scope, type_name, task_id, State.SCHEDULED))
+            return (yield from changed(scope, type_name, task_id, State.SCHEDULED))
         if wanted is not None and edited.revision != wanted:
             raise Conflict(
                 f"{_ref(type_name, task_id)} has revision {edited.revision}, not {wanted}",
@@ -93,10 +105,21 @@ def edit(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Tas
     raise Conflict(f"{_ref(type_name, task_id)} is changed by others all the time")
 
 
-def _merged(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Edit]:
-    """Read the task, and make the edit that stores its payload with the patch in it."""
+def _made(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[Edit]:
+    """Read the task, and make the edit of it as it is."""
     raw_id = encode_id(task_id)
     (raw,) = yield usercalls.read(scope.caller, scope.type(type_name), [raw_id])
+    step = change.edit if change.patch is None else _merged(raw, type_name, task_id, change)
+    is_kept = state_of(raw) in (State.SCHEDULED, State.RUNNING)
+    if is_kept and (change.replan is not None or "series" in raw.fields):
+        from scheduld.client.replanning import Replanning  # the calendar is large
+
+        return Replanning(_ref(type_name, task_id), raw, step).edit(change.replan)
+    return step
+
+
+def _merged(raw: RawTask, type_name: str, task_id: str, change: Change) -> Edit:
+    """Make the edit that stores the payload of a task with the patch in it."""
     old = raw.fields.get("payload")
     try:
         current = codec.decode(old)
@@ -109,7 +132,7 @@ def _merged(scope: Scope, type_name: str, task_id: str, change: Change) -> Verb[
     return change.edit.of_payload(payload, b"" if old is None else old)
 
 
-def _changed(scope: Scope, type_name: str, task_id: str, state: State) -> Verb[Task]:
+def changed(scope: Scope, type_name: str, task_id: str, state: State) -> Verb[Task]:
     """Read a task that was changed just now.
 
     It may be gone by now, ended and pruned: then it is told as the change left it.
@@ -122,7 +145,7 @@ def _ref(type_name: str, task_id: str) -> str:
     return f"{type_name}/{printable(task_id)}"
 
 
-def _refused(
+def refused(
     scope: Scope, type_name: str, task_id: str, state: str, why: str, hints: dict[str, str]
 ) -> Verb[ScheduldError]:
     """Make the error of a verb that the task's state does not allow."""

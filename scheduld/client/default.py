@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime, timedelta, tzinfo
 
-    from scheduld.client.shaping import LoadOptions
+    from scheduld.client.options import AddOptions
     from scheduld.model import OnConflict, Task
 
 _lock = threading.Lock()
@@ -32,7 +32,7 @@ def schedule_task(
     token: str | None = None,
     allow_unknown: bool = False,
     allow_past: bool = False,
-    **load: Unpack[LoadOptions],
+    **options: Unpack[AddOptions],
 ) -> Task:
     """Schedule one task with the server of the config file or `$SCHEDULD_REDIS_URL`.
 
@@ -50,7 +50,7 @@ def schedule_task(
         token=token,
         allow_unknown=allow_unknown,
         allow_past=allow_past,
-        **load,
+        **options,
     )
 
 

@@ -21,7 +21,9 @@ _POLLS_PER_LOOK = 20
 _SHOWN_IDS = 100
 """Of each kind a call's event names so many ids, and counts the others (include/events.lua)."""
 _CURSOR = re.compile(r"[0-9]{5,19}-[0-9]{1,19}")  # "2026-11" is none
-_WITH_ERRORS = frozenset({"retry", "dead", "paused"})
+_WITH_ERRORS = frozenset(
+    ("retry", "dead", "paused", "finished", "missed", "patch_dropped", "reschedule_failed")
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from scheduld.client.dead import DeadGroup
     from scheduld.client.events import Event, Since
+    from scheduld.client.replanning import Replan
     from scheduld.client.reviving import Requeued
     from scheduld.client.steering import Node, TypePause
     from scheduld.model import State, Task
@@ -70,9 +71,11 @@ class Operations:
         if patch is not None and not isinstance(patch, Mapping):
             raise InvalidInput("merge must be a JSON object", hint='such as {"to": "a@b.c"}')
         is_due = spec.at is not None or spec.delay is not None
-        if payload is None and patch is None and not is_due:
+        replan = _replan(spec, timezone, settings.timezone)
+        if payload is None and patch is None and not is_due and replan is None:
             raise InvalidInput(
-                "there is nothing to edit", hint="give a payload, merge, at or delay"
+                "there is nothing to edit",
+                hint="give a payload, merge, at, delay, every, until or max_runs",
             )
         zone = settings.timezone if timezone is None else timezone
         at_ms, delay_ms = due_of(spec, zone, allow_past) if is_due else (None, 0)
@@ -85,7 +88,7 @@ class Operations:
             delay_ms=delay_ms if is_due and at_ms is None else None,
             if_revision=_whole("if_revision", if_revision, 0, 2**53),
         )
-        wanted = changing.Change(change, checked, settings.max_payload)
+        wanted = changing.Change(change, checked, settings.max_payload, replan)
         return Asked(lambda: changing.edit(self._scope, name, task_id, wanted))
 
     def run_now(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
@@ -200,6 +203,16 @@ class Operations:
 
         zone = self._requests.settings.timezone
         return events.Since(at_ms=instant_ms(since, timezone=zone, allow_past=True))
+
+
+def _replan(
+    spec: TaskSpec, timezone: str | tzinfo | None, default_zone: str | None
+) -> Replan | None:
+    if spec.every is None and spec.until is None and spec.max_runs is None:
+        return None
+    from scheduld.client.replanning import Replan  # the calendar is large
+
+    return Replan.checked(spec.every, spec.until, spec.max_runs, timezone, default_zone)
 
 
 def _type(name: object) -> str | None:

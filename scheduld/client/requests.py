@@ -73,6 +73,7 @@ class Requests:
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
+        self._series = settings.series
         self.keys = Keys(settings.namespace)
         caller = Caller(self.keys, "client-" + secrets.token_hex(4))
         self.scope = verbs.Scope(
@@ -93,12 +94,15 @@ class Requests:
     ) -> tuple[Add, Pending]:
         """Check an add of one task: how to add it, and the task."""
         how = Add(check_type(type), check_conflict(on_conflict), bool(allow_unknown))
+        settings = self.settings
         task = prepare(
             spec,
-            timezone=self.settings.timezone if timezone is None else timezone,
+            timezone=timezone,
+            default_zone=settings.timezone,
             allow_past=allow_past,
-            max_payload=self.settings.max_payload,
+            max_payload=settings.max_payload,
             on_conflict=how.on_conflict,
+            series=self._series.get(how.type),
         )
         return how, task
 
@@ -118,10 +122,12 @@ class Requests:
             raise InvalidInput(f"tasks are a list of TaskSpec or payloads, not {specs!r}"[:200])
         tasks = prepare_all(
             specs,
-            timezone=self.settings.timezone if timezone is None else timezone,
+            timezone=timezone,
+            default_zone=self.settings.timezone,
             allow_past=allow_past,
             max_payload=self.settings.max_payload,
             on_conflict=conflict,
+            series=self._series.get(name),
         )
         return self.add(Add(name, conflict, allow_unknown), Addition(tasks))
 
@@ -150,9 +156,13 @@ class Requests:
         wanted, most = check_state(state), _limit(limit)
         return Asked(lambda: list_tasks(self.scope, name, wanted, most))
 
-    def cancel(self, type: object, id: object) -> Asked[Task]:  # noqa: A002
-        """Check a cancel."""
+    def cancel(self, type: object, id: object, *, this_run: bool = False) -> Asked[Task]:  # noqa: A002
+        """Check a cancel; a repeat of one of an occurrence would be of the one after it."""
         name, task_id = check_type(type), check_id(id)
+        if this_run:
+            from scheduld.client.skipping import cancel_run  # most cancels need no calendar
+
+            return Asked(lambda: cancel_run(self.scope, name, task_id), repeatable=False)
         return Asked(lambda: changing.cancel(self.scope, name, task_id))
 
     def requeue(self, type: object, id: object) -> Asked[Task]:  # noqa: A002

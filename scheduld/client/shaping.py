@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
+from scheduld.client.adding import PERIOD_OPTIONS
 from scheduld.clock import wall_ms
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput
@@ -17,44 +18,27 @@ from scheduld.model import instant
 from scheduld.names import id_fault, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta, tzinfo
+    from collections.abc import Mapping
+    from datetime import tzinfo
 
+    from scheduld.calendar.period import Series
     from scheduld.client.adding import TaskSpec
+    from scheduld.client.periods import Recurrence
 
 HIGHEST = 100
 _UNIQUE_LIMIT = 1_000
 _TOGETHER = "cannot be given both"
 
 
-class LoadOptions(TypedDict, total=False):
-    """The options of an add that control load; docs/load.md."""
-
-    priority: int
-    """-100 to 100; a point is worth a minute of waiting."""
-    key: str | None
-    """What the limits per key of the type count by: a customer, an account."""
-    expires: str | datetime | timedelta | float | None
-    """Not started later: an instant, or a duration (seconds) from the due."""
-    unique: bool | str | Sequence[str] | None
-    """One at a time: of this payload (True), this text, or these fields of the payload."""
-    unique_for: str | timedelta | float | None
-    """One in such a period from the add on, ended or not. None: until it has ended."""
-    debounce: str | timedelta | float | None
-    """Due so long after the last add of the same id or `unique`, with the newest payload."""
-    debounce_max: str | timedelta | float | None
-    """... and no later than so long after the first."""
-    throttle: str | timedelta | float | None
-    """At most one of the same `unique` in such a period; others are answered with that."""
-
-
 class Shape:
-    """The packed load of one task, and the fields of the `Task` that it leads to."""
+    """The packed load of one task, the fields of the `Task` that it leads to, and its due."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self.fields: dict[str, Any] = {}
         self.expires_after_ms: int | None = None
+        self.due: tuple[int | None, int] = (None, 0)
+        self.recurrence: Recurrence | None = None
 
     @property
     def packed(self) -> str:
@@ -67,9 +51,13 @@ class Shape:
 
     def task_fields(self, due_ms: int | None) -> dict[str, Any]:
         """Return the fields of the task that is due at `due_ms`."""
-        if self.expires_after_ms is None or due_ms is None:
+        if due_ms is None:
             return self.fields
-        return {**self.fields, "expires_ms": due_ms + self.expires_after_ms}
+        if self.expires_after_ms is not None:
+            return {**self.fields, "expires_ms": due_ms + self.expires_after_ms}
+        if self.recurrence is not None:
+            return {**self.fields, **self.recurrence.task_fields(due_ms)}
+        return self.fields
 
 
 def shape_of(
@@ -79,12 +67,17 @@ def shape_of(
     *,
     timezone: str | tzinfo | None,
     on_conflict: str,
+    series: Series | None = None,
 ) -> Shape:
-    """Check what a task says about load; `due` is its instant, or None and ms from now.
+    """Check what a task says about load and coming again; `due` is its instant, or None and ms
+    from now, `series` the ladder of its type.
 
     Raises InvalidInput or WhenError.
     """
     shape = Shape()
+    shape.due = due
+    if series is not None or any(getattr(spec, name) is not None for name in PERIOD_OPTIONS):
+        _recurrence(shape, spec, payload, timezone, series)
     if _priority(spec.priority):
         shape.add("priority", spec.priority)
         shape.fields["priority"] = spec.priority
@@ -105,6 +98,23 @@ def shape_of(
     if spec.debounce is not None:
         _debounce(shape, spec)
     return shape
+
+
+def _recurrence(
+    shape: Shape,
+    spec: TaskSpec,
+    payload: Mapping[str, Any],
+    timezone: str | tzinfo | None,
+    series: Series | None,
+) -> None:
+    from scheduld.client.periods import recurrence_of  # the calendar is large
+
+    found = recurrence_of(spec, payload, shape.due, timezone=timezone, series=series)
+    if found is None:
+        return
+    for name, value in found.packed().items():
+        shape.add(name, value)
+    shape.due, shape.recurrence = found.due, found
 
 
 def _contradictions(spec: TaskSpec, on_conflict: str) -> None:

@@ -53,6 +53,10 @@ TABLES: dict[str, tuple[str, ...]] = {
         "keep_done",
         "keep_dead",
         "at_start",
+        "reschedule_if",
+        "reschedule_timeout",
+        "series",
+        "anchor",
         "options",
     ),
     RETRY: ("attempts", "backoff", "delay", "max_delay", "jitter"),
@@ -81,16 +85,11 @@ TABLES: dict[str, tuple[str, ...]] = {
     "schedules.NAME.keep_history": ("count", "age"),
 }
 """Keys of each table; `NAME` stands for the name of a type or schedule, "" for the top."""
-_LATER = {
-    TYPE: ("reschedule_if", "reschedule_timeout"),
-}
 
 
 def unknown_key(table: str, key: str, value: object = None) -> BadValue:
     """Make the fault of a key that its table has not, naming the one that was probably meant."""
     shown = show_path((key,))
-    if key in _LATER.get(table, ()):
-        return BadValue(f"{shown} is not in this version")
     return BadValue(with_hint(f"unknown key {shown}", _meant(table, key, value)))
 
 

@@ -1,7 +1,7 @@
 """What client commands read of the config: a few keys, quickly, without the model.
 
-Task types and schedules are not checked here, only named: handlers may not even be installed
-where a client runs.
+Task types and schedules are not checked here, only named, but for the ladders that adds go by:
+handlers may not even be installed where a client runs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scheduld.config import values
 from scheduld.config.faults import BadValue
 from scheduld.config.opening import Opening, begin, is_url_given
+from scheduld.config.series import client_series
 from scheduld.config.settings import DEFAULTS, ClientSettings
 from scheduld.config.source import Search, Source, read, search
 
@@ -54,6 +55,7 @@ def client_settings(
     url = given.get("redis_url", DEFAULTS.redis_url)
     durable = given.get("durable", DEFAULTS.durable)
     opening.check_durable(durable, url)
+    series = client_series(opening.report, opening.source.data.get("types"))
     opening.report.end()
     return ClientSettings(
         path=opening.source.path,
@@ -69,6 +71,7 @@ def client_settings(
         notes=opening.source.notes,
         type_names=None if opening.source.path is None else _names(opening.source, "types"),
         schedule_names=_names(opening.source, "schedules"),
+        series=series,
     )
 
 

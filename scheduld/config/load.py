@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scheduld.model import TaskType
 
 T = TypeVar("T", bound="Table")
-_PLACED = re.compile(r"(options(?:\.[\w-]+)*):? (.+)", re.DOTALL)
+_PLACED = re.compile(r"(options(?:\.[\w-]+)*|reschedule_if):? (.+)", re.DOTALL)
 
 
 @dataclass(frozen=True)

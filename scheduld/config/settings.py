@@ -16,6 +16,7 @@ from scheduld.payload import DEFAULT_MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from scheduld.calendar.period import Series
     from scheduld.config.interpolate import Filled
     from scheduld.model import Durable, TaskType
     from scheduld.schedule import Schedule
@@ -66,10 +67,14 @@ def _shown(settings: Settings, **more: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClientSettings(Settings):
-    """What a client command needs. `type_names` is None if there is no config file."""
+    """What a client command needs. `type_names` is None if there is no config file.
+
+    `series` are the ladders of those types that have one.
+    """
 
     type_names: frozenset[str] | None = None
     schedule_names: frozenset[str] = frozenset()
+    series: Mapping[str, Series] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return _shown(self, type_names=self.type_names and sorted(self.type_names))

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from scheduld import payload
 from scheduld.config.faults import BadValue, KeyPath, wrong_type
+from scheduld.config.series import OFFSETS, PAYLOAD_KEY, lonely
 from scheduld.config.table import Table
 from scheduld.config.values import (
     DAY,
@@ -203,6 +204,24 @@ class TypeTable(Table):
         default=_TYPE.at_start,
         description="payload of a task that each replica adds when it starts",
     )
+    reschedule_if: Annotated[str | None, BeforeValidator(Text())] = Field(
+        default=_TYPE.reschedule_if,
+        description='`"package.module:callable"` that is asked after each occurrence of a periodic '
+        "task whether there is to be another",
+    )
+    reschedule_timeout: Annotated[int, BeforeValidator(Duration(1, DAY))] = Field(
+        default=_TYPE.reschedule_timeout_ms,
+        description="longest wait for its answer; then the series goes on as it is",
+    )
+    series: Annotated[tuple[str, ...] | None, BeforeValidator(OFFSETS)] = Field(
+        default=_TYPE.series,
+        description="when a task without a time of its own is due: offsets around an instant in "
+        "its payload",
+    )
+    anchor: Annotated[str | None, BeforeValidator(PAYLOAD_KEY)] = Field(
+        default=_TYPE.anchor,
+        description="key of the payload under which that instant stands",
+    )
     options: Annotated[dict[str, Any], BeforeValidator(_any_table)] = Field(
         default_factory=dict, description="handed to the handler, which checks them at start"
     )
@@ -231,6 +250,10 @@ class TypeTable(Table):
             keep_done=self.keep_done.keep(),
             keep_dead=self.keep_dead.keep(),
             at_start=self.at_start,
+            reschedule_if=self.reschedule_if,
+            reschedule_timeout_ms=self.reschedule_timeout,
+            series=self.series,
+            anchor=self.anchor,
             options=self.options,
         )
 
@@ -244,6 +267,8 @@ def type_conflicts(table: TypeTable) -> Iterator[tuple[tuple[str, ...], KeyPath,
         if getattr(table, key) is not None and table.isolation != "process":
             fault = BadValue('needs isolation = "process"', hint="only a process can be limited")
             yield (key, "isolation"), (key,), fault
+    for key, fault in lonely(table.series, table.anchor):
+        yield ("series", "anchor"), (key,), fault
     retry = table.retry
     is_list = isinstance(retry.delay, tuple)
     if is_list and retry.backoff != "list":

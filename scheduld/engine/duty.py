@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduld.payload import DEFAULT_MAX_BYTES
+
 if TYPE_CHECKING:
     from scheduld.handlers.contract import Handler
     from scheduld.model import Isolation, TaskType
@@ -26,6 +28,9 @@ class Duty:
 
     kind: TaskType
     handler: Handler
+    predicate: Handler | None = None
+    """Asked after each occurrence of a periodic task."""
+    max_payload: int = DEFAULT_MAX_BYTES
 
     @property
     def name(self) -> str:

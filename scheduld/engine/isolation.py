@@ -13,13 +13,15 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scheduld.handlers.contract import Run
+from scheduld.model import instant
 from scheduld.names import printable
 from scheduld.policies.endings import Ending, GivenBack, Raised, Returned, returned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from scheduld.handlers.contract import Handler, Run
+    from scheduld.handlers.contract import Handler, Notes
     from scheduld.model import Claim
 
 
@@ -38,7 +40,8 @@ class Execution:
     `deadline` is the monotonic second at which it has taken too long. `arguments` is what the
     handler is called with, `run` among them if it takes one. `stopped` is the first reason to
     stop it, `has_begun` whether the handler was called, `is_given_up` that its end is of no
-    interest any more. `output` is the end of what it wrote, if that was heard.
+    interest any more. `output` is the end of what it wrote, if that was heard. `is_asked`: it
+    is no run, but the reschedule predicate's, after one.
     """
 
     __slots__ = (
@@ -46,6 +49,7 @@ class Execution:
         "claim",
         "deadline",
         "has_begun",
+        "is_asked",
         "is_given_up",
         "output",
         "run",
@@ -54,7 +58,13 @@ class Execution:
     )
 
     def __init__(
-        self, claim: Claim, arguments: tuple[Any, ...], run: Run | None, deadline: float
+        self,
+        claim: Claim,
+        arguments: tuple[Any, ...],
+        run: Run | None,
+        deadline: float,
+        *,
+        is_asked: bool = False,
     ) -> None:
         self.claim = claim
         self.arguments = arguments
@@ -62,6 +72,7 @@ class Execution:
         self.deadline = deadline
         self.stopped: Stop | None = None
         self.has_begun = False
+        self.is_asked = is_asked
         self.is_given_up = False
         self.output = ""
         self.task: asyncio.Task[None] | None = None
@@ -181,6 +192,22 @@ class Threads:
         while self._over:
             execution, ending = self._over.popleft()
             self._ended(execution, ending)
+
+
+def run_of(claim: Claim, options: Mapping[str, Any], notes: Notes | None) -> Run:
+    """Make what the handler of a claimed task may know about its run."""
+    tick_ms = claim.tick_ms
+    return Run(
+        type=claim.type,
+        id=claim.id,
+        attempt=claim.attempt,
+        fence=claim.fence,
+        due=instant(claim.due_ms),
+        tick=None if tick_ms is None else instant(tick_ms),
+        schedule=claim.schedule,
+        options=options,
+        _notes=notes,
+    )
 
 
 def task_ref(claim: Claim) -> str:

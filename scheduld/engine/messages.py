@@ -29,6 +29,7 @@ def hello(duty: Duty) -> bytes:
             "level": logging.getLogger().getEffectiveLevel(),
             "type": kind.name,
             "handler": kind.handler,
+            "predicate": kind.reschedule_if,
             "options": plain(kind.options),
             "limits": {
                 "max_memory": kind.max_memory,
@@ -40,10 +41,11 @@ def hello(duty: Duty) -> bytes:
 
 
 def call(execution: Execution) -> bytes:
-    """Write the call of a handler; its end has the same number."""
+    """Write the call of a handler, or of a predicate; its end has the same number."""
     claim = execution.claim
     # The payload as it is stored: it was read, and found to be JSON.
-    message = b'{"call":"handler","number":%d,"payload":%b' % (
+    message = b'{"call":"%b","number":%d,"payload":%b' % (
+        b"predicate" if execution.is_asked else b"handler",
         claim.fence,
         claim.payload or b"{}",
     )
@@ -53,6 +55,8 @@ def call(execution: Execution) -> bytes:
             "attempt": claim.attempt,
             "fence": claim.fence,
             "due_ms": claim.due_ms,
+            "tick_ms": claim.tick_ms,
+            "schedule": claim.schedule,
         }
         message += b',"run":' + json.dumps(told).encode()
     return framed(message + b"}")

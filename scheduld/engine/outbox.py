@@ -41,7 +41,7 @@ class Outbox:
         chosen = self._waiting[:_MOST]
         size = 0
         for count, verdict in enumerate(chosen):
-            size += len(verdict.detail)
+            size += len(verdict.detail) + len(verdict.told)
             if size > _MOST_BYTES and count:
                 del chosen[count:]
                 break

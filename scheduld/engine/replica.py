@@ -172,7 +172,7 @@ class Replica:
     @property
     def has_stuck_runs(self) -> bool:
         """Whether handlers still run, which nothing can end but the process."""
-        return any(poller.runner.running for poller in self.pollers.values())
+        return any(poller.runner.is_stuck for poller in self.pollers.values())
 
     async def _runs_end(self, seconds: float, hurry: asyncio.Event | None = None) -> bool:
         """Wait until nothing runs any more, at most so long; `hurry` ends the wait."""

@@ -12,12 +12,13 @@ import structlog
 
 from scheduld import payload as codec
 from scheduld.clock import monotonic
-from scheduld.engine.isolation import Execution, Inline, Isolation, Stop, Threads, task_ref
+from scheduld.engine.isolation import Execution, Inline, Isolation, Stop, Threads, run_of, task_ref
 from scheduld.engine.processes import GRACE_S, Processes
+from scheduld.engine.reschedule import ends_occurrence
+from scheduld.engine.series import Series
 from scheduld.engine.times import Times
 from scheduld.errors import InvalidInput
-from scheduld.handlers.contract import Run
-from scheduld.model import Claim, Verdict, VerdictKind, instant, iso
+from scheduld.model import Claim, Verdict, VerdictKind, iso
 from scheduld.names import id_fault
 from scheduld.observe import masking
 from scheduld.outcomes import Outcome
@@ -75,6 +76,8 @@ class Runner:
         self._server = server
         self._on_verdict = on_verdict
         self._isolation = self._made_isolation()
+        processes = self._isolation if duty.isolation == "process" else None
+        self._series = Series(duty, server, pulse, on_verdict, processes)
         self._timeout_s = duty.kind.run_timeout_ms / 1000
         self._blocks_ms = duty.kind.run_timeout_ms if duty.isolation == "inline" else 0
         self._settle_s = _SETTLE_S + (GRACE_S if duty.isolation == "process" else 0)
@@ -89,9 +92,17 @@ class Runner:
         """How many handler calls are under way, those that nobody waits for any more included."""
         return len(self._running) + len(self._replaced)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether calls go on that nothing ends but the process."""
+        return bool(self.running or self._series.late)
+
     def start(self, claim: Claim) -> None:
         """Run one claimed task to its verdict, which is told later; raises nothing."""
         execution: Execution | None = None
+        if claim.fields is not None and claim.over:
+            self._series.end_of_what_is_over(claim)
+            return
         try:
             execution = self._execution(claim)
             self._enter(execution)
@@ -132,12 +143,14 @@ class Runner:
         for execution in [*self._running.values(), *self._replaced]:
             execution.is_given_up = True
             self._decide(execution.claim, GivenBack(delay_ms))
+        self._series.abandon()
 
     def close(self) -> None:
         """Let idle threads go; those that still run a handler end with the process."""
         if self._timer is not None:
             self._timer.cancel()
         self._isolation.close()
+        self._series.close()
 
     # --- one run
 
@@ -157,15 +170,7 @@ class Runner:
         handler = self.duty.handler
         if not handler.takes_run:
             return Execution(claim, (payload,), None, deadline)
-        run = Run(
-            type=claim.type,
-            id=claim.id,
-            attempt=claim.attempt,
-            fence=claim.fence,
-            due=instant(claim.due_ms),
-            options=handler.options,
-            _notes=self._notes,
-        )
+        run = run_of(claim, handler.options, self._notes)
         return Execution(claim, (payload, run), run, deadline)
 
     def _enter(self, execution: Execution) -> None:
@@ -194,6 +199,9 @@ class Runner:
 
     def _began(self, execution: Execution) -> None:
         """Count the time of a run from now on: it had to wait for its worker."""
+        if execution.is_asked:
+            self._series.began(execution)
+            return
         execution.deadline = monotonic() + self._timeout_s
         raw_id = execution.claim.raw_id
         if self._running.get(raw_id) is execution:
@@ -203,6 +211,9 @@ class Runner:
 
     def _ended(self, execution: Execution, ending: Ending) -> None:
         claim = execution.claim
+        if execution.is_asked:
+            self._series.ended(execution, ending)
+            return
         if self._running.get(claim.raw_id) is execution:
             del self._running[claim.raw_id]
         else:
@@ -241,7 +252,10 @@ class Runner:
             result = self._verdict(claim, Raised(error))
         if result.kind is not VerdictKind.DONE or _stdlib_log.isEnabledFor(logging.DEBUG):
             _tell(claim, result, {} if began is None else self._measured(claim, began))
-        self._on_verdict(result)
+        if claim.fields is not None and ends_occurrence(claim, result):
+            self._series.end(claim, result)
+        else:
+            self._on_verdict(result)
 
     def _measured(self, claim: Claim, began: float) -> dict[str, float]:
         """How late the run of a claim began and how long it took, in ms, for the log."""

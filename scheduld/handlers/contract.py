@@ -1,4 +1,7 @@
-"""What a handler is: one call, payload (and run) to a result or an outcome."""
+"""What a handler is: one call, payload (and run) to a result or an outcome.
+
+A reschedule predicate is called in the same way; what it returns is read by another rule.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-OPTIONS = ("smtp_url", "from", "timeout", "ca_file", "attachments_dir", "max_attachments")
+OPTIONS = (
+    "smtp_url",
+    "from",
+    "timeout",
+    "ca_file",
+    "attachments_dir",
+    "max_attachments",
+    "extra_keys",
+)
 DEFAULT_TIMEOUT_MS = 30_000
 """Deadline of each step of the conversation with the server."""
 DEFAULT_ATTACHMENTS = 10 * 1024**2
@@ -67,12 +75,12 @@ def make(options: Mapping[str, Any]) -> Handler:
     sender = _parse_sender(reader)
     folder = reader.folder("attachments_dir", example="/var/lib/app/attachments")
     limit = reader.size("max_attachments", DEFAULT_ATTACHMENTS, most=_MOST_ATTACHMENTS)
+    extra = reader.texts("extra_keys", example='["season_start"]', required=False)
     reader.finish()
     assert server is not None  # noqa: S101 - finish() raises otherwise
     assert sender is not None  # noqa: S101
-    return Handler(
-        call=_Sender(Mailer(server), sender, folder, limit).run, is_async=True, takes_run=True
-    )
+    work = _Sender(Mailer(server), sender, folder, limit, tuple(extra))
+    return Handler(call=work.run, is_async=True, takes_run=True)
 
 
 def _parse_sender(reader: OptionReader) -> Mailbox | None:
@@ -145,10 +153,11 @@ class _Sender:
     sender: Mailbox
     attachments_dir: str
     max_attachments: int
+    extra_keys: tuple[str, ...]
 
     async def run(self, payload: dict[str, Any], run: Run) -> dict[str, Any]:
         """Send one mail; answers its `message_id`, and who was `refused` if others were not."""
-        mail = _checked(payload)
+        mail = _checked(payload, self.extra_keys)
         identity = message_id(run, self.sender)
         files = await self._files(mail)
         if files or len(mail.text) + len(mail.html) > _MUCH:
@@ -189,9 +198,9 @@ class _Sender:
         return Envelope(self.sender.address, mail.recipients, data, utf8)
 
 
-def _checked(payload: dict[str, Any]) -> Mail:
+def _checked(payload: dict[str, Any], extra_keys: tuple[str, ...]) -> Mail:
     try:
-        return read_mail(payload)
+        return read_mail(payload, extra_keys)
     except BadMail as exc:
         raise Dead(str(exc)) from None
 

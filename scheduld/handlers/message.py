@@ -90,9 +90,9 @@ class _Encoded(str):
         return f"{self.name}: {self}\r\n"
 
 
-def read_mail(payload: dict[str, Any]) -> Mail:
-    """Check a payload; raises BadMail with every fault."""
-    unknown = [key for key in payload if key not in KEYS]
+def read_mail(payload: dict[str, Any], extra_keys: tuple[str, ...] = ()) -> Mail:
+    """Check a payload, but for `extra_keys` in it; raises BadMail with every fault."""
+    unknown = [key for key in payload if key not in KEYS and key not in extra_keys]
     faults = [
         f"payload key {key[:80]!r} is unknown{did_you_mean(key, KEYS)}" for key in unknown[:_TOLD]
     ]

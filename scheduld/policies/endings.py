@@ -18,7 +18,7 @@ from scheduld.payload import encode_json
 from scheduld.policies.retry import wait_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 RESULT_LIMIT = 64 * 1024
 SHORTEST_SNOOZE_MS = 1_000
@@ -147,7 +147,7 @@ def masked(result: Verdict, mask: Callable[[str], str]) -> Verdict:
     if len(trace) >= TRACEBACK_LIMIT:
         error["traceback"] = f"...\n{error['traceback'][_EDGE:]}"
     # From the whole text: a secret that was cut in the middle would not be found in the reason.
-    return result._replace(detail=json.dumps(error), reason=_reason(error))
+    return result._replace(detail=json.dumps(error), reason=reason_of(error))
 
 
 def _chosen(
@@ -159,7 +159,7 @@ def _chosen(
                 after = None if outcome.after is None else parse_duration_ms(outcome.after)
                 return failed(error_of("retry", safe_text(outcome)), after)
             case Snooze():
-                at_ms = _snooze_ms(outcome.until, now_ms)
+                at_ms = instant_of(outcome.until, now_ms)
                 return Verdict(claim.raw_id, claim.fence, VerdictKind.SNOOZE, at_ms=at_ms)
             case Dead():
                 return failed(error_of("dead", safe_text(outcome)), final=True)
@@ -171,10 +171,11 @@ def _chosen(
     return failed(error_of("outcome", f"unknown outcome {type(outcome).__name__}"))
 
 
-def _snooze_ms(until: Any, now_ms: float) -> int:
+def instant_of(until: Any, now_ms: float, what: str = "until") -> int:
+    """Read a time as outcomes take it, in ms; raises WhenError."""
     if isinstance(until, datetime):
         if until.tzinfo is None:
-            raise WhenError("until is a datetime without a time zone")
+            raise WhenError(f"{what} is a datetime without a time zone")
         # Between two datetimes of one zone Python would count wall-clock hours.
         at_ms = (until - _EPOCH) // timedelta(milliseconds=1)
     else:
@@ -241,11 +242,12 @@ def _verdict(
         delay_ms=delay_ms,
         # ASCII: an error text may hold lone surrogates, which are no UTF-8.
         detail=json.dumps(error),
-        reason=_reason(error),
+        reason=reason_of(error),
         counted=counted,
     )
 
 
-def _reason(error: dict[str, Any]) -> str:
+def reason_of(error: Mapping[str, Any]) -> str:
+    """Say an error in one short line, for the events."""
     text = f"{error['kind']}: {error['message']}"[:_REASON_LIMIT]
     return printable(text).encode("ascii", "backslashreplace").decode()

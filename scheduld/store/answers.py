@@ -96,7 +96,8 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Answer of cancel, run_now and requeue: 1 done, 2 asked to stop, 3 refused by `state`."""
+    """Answer of cancel, run_now and requeue: 1 done, 2 asked to stop, 3 refused by `state`, 4 the
+    occurrence to cancel is not as it was seen."""
 
     code: int
     state: str
@@ -147,7 +148,7 @@ def claimed(type_name: str, fence: int, plain: list[Any], rows: list[Any]) -> li
         for raw_id, payload, due in zip(values, values, values, strict=True)
     ]
     for count, row in enumerate(rows):
-        raw_id, payload, due, begin, early, failed, releases, interruptions, place = row
+        raw_id, payload, due, begin, early, failed, releases, interruptions, place, *flat = row
         claim = Claim(
             type=type_name,
             id=decode_id(raw_id),
@@ -160,6 +161,7 @@ def claimed(type_name: str, fence: int, plain: list[Any], rows: list[Any]) -> li
             failed=int(failed),
             releases=int(releases),
             interruptions=int(interruptions),
+            fields=_fields(*flat) if flat else None,
         )
         claims.insert(place + count, claim)
     return claims
@@ -168,7 +170,7 @@ def claimed(type_name: str, fence: int, plain: list[Any], rows: list[Any]) -> li
 def raw_task(raw_id: bytes, now_ms: float, row: list[Any]) -> RawTask:
     """Read one row of read.lua."""
     due, leased, done, dead, flat, key_type = row
-    fields = {text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
+    fields = _fields(flat)
     return RawTask(
         raw_id=raw_id,
         now_ms=now_ms,
@@ -179,6 +181,10 @@ def raw_task(raw_id: bytes, now_ms: float, row: list[Any]) -> RawTask:
         fields=fields,
         key_type=text(key_type),
     )
+
+
+def _fields(flat: list[Any]) -> dict[str, bytes]:
+    return {text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
 
 
 def text(value: bytes | str) -> str:

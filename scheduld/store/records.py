@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scheduld import notes
 from scheduld import payload as codec
 from scheduld.errors import InvalidInput
-from scheduld.model import State, Task
+from scheduld.model import State, Task, iso
 from scheduld.names import id_time_ms
 from scheduld.store.answers import to_ms
 from scheduld.store.keys import decode_id
@@ -49,6 +49,7 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
     if fresh:
         fields = {name: fields[name] for name in ("payload", "token") if name in fields}
     failed = _number(fields, "failed") or 0
+    is_periodic = "every" in fields or "series" in fields
     return Task(
         type=type_name,
         id=decode_id(raw.raw_id),
@@ -62,6 +63,17 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         interruptions=_number(fields, "interruptions") or 0,
         fence=_number(fields, "fence"),
         revision=_number(fields, "revision") or 0,
+        every=_text(fields, "every"),
+        until=iso(_number(fields, "until")),
+        max_runs=_number(fields, "max_runs"),
+        timezone=_text(fields, "zone"),
+        schedule=_text(fields, "schedule"),
+        tick_ms=_number(fields, "tick"),
+        runs=_number(fields, "runs") or 0 if is_periodic else None,
+        missed=_number(fields, "missed") or 0 if is_periodic else None,
+        anchor_ms=_number(fields, "anchor"),
+        grid_ms=_number(fields, "grid"),
+        series=_series(fields),
         owner=_text(fields, "owner") if state is not State.SCHEDULED else None,
         started_ms=_started_ms(fields) if state is not State.SCHEDULED else None,
         finished_ms=(raw.died_ms if state is State.DEAD else raw.finished_ms) if ended else None,
@@ -132,6 +144,14 @@ def _successor(fields: dict[str, bytes]) -> dict[str, Any] | None:
         return None
     payload, _ = _payload({"payload": fields.get("next_payload", b"{}")})
     return {"due_ms": due, "payload": payload}
+
+
+def _series(fields: dict[str, bytes]) -> dict[str, Any] | None:
+    text = _text(fields, "series")
+    if text is None:
+        return None
+    offsets, _, anchor = text.partition(" ")
+    return {"offsets": offsets.split(","), "anchor": anchor}
 
 
 def _log(fields: dict[str, bytes]) -> list[dict[str, Any]] | None:

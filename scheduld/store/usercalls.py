@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld.store.answers import Decision, Edited, Entry, Looked, RawTask, raw_task, text
 from scheduld.store.calls import check_size
@@ -16,14 +16,36 @@ if TYPE_CHECKING:
     from scheduld.store.keys import TypeKeys
 
 
-def cancel(caller: Caller, type_keys: TypeKeys, raw_id: bytes) -> Call[Decision]:
-    """Cancel a task, or ask its run to stop."""
-    return _decide("cancel", caller, type_keys, raw_id)
+class Skip(NamedTuple):
+    """A cancel of one occurrence: as it was seen, and when the one after it is due, if any."""
+
+    grid_ms: int
+    revision: int
+    next_ms: int | None
+
+
+def cancel(
+    caller: Caller, type_keys: TypeKeys, raw_id: bytes, skip: Skip | None = None
+) -> Call[Decision]:
+    """Cancel a task, or ask its run to stop; with `skip` only an occurrence of a periodic one."""
+    return caller.call(
+        "cancel",
+        type_keys,
+        _decision,
+        extra_keys=[type_keys.task(raw_id)],
+        args={
+            "id": raw_id,
+            "this_run": "" if skip is None else "1",
+            "seen": "" if skip is None else f"{skip.grid_ms} {skip.revision}",
+            "next_at": "" if skip is None or skip.next_ms is None else skip.next_ms,
+        },
+    )
 
 
 def run_now(caller: Caller, type_keys: TypeKeys, raw_id: bytes) -> Call[Decision]:
     """Make a task that waits due now."""
-    return _decide("run_now", caller, type_keys, raw_id)
+    key = type_keys.task(raw_id)
+    return caller.call("run_now", type_keys, _decision, extra_keys=[key], args={"id": raw_id})
 
 
 def requeue(
@@ -54,6 +76,8 @@ class Edit:
     delay_ms: int | None = None
     if_revision: int | None = None
     old_payload: bytes | None = None
+    period: str = ""
+    """What changes of a periodic task, packed (lua/edit.lua)."""
 
     def of_payload(self, payload: bytes, old_payload: bytes) -> Edit:
         """The same with a payload that was made from an old one."""
@@ -61,7 +85,7 @@ class Edit:
 
 
 def edit(caller: Caller, type_keys: TypeKeys, raw_id: bytes, change: Edit) -> Call[Edited]:
-    """Change a task that has not begun."""
+    """Change a task that has not begun, or the next occurrence of a periodic one."""
     old = change.old_payload
     digest = "" if old is None else hashlib.sha1(old, usedforsecurity=False).hexdigest()
     return caller.call(
@@ -77,6 +101,7 @@ def edit(caller: Caller, type_keys: TypeKeys, raw_id: bytes, change: Edit) -> Ca
             "at": "" if change.at_ms is None else change.at_ms,
             "delay": "" if change.delay_ms is None else change.delay_ms,
             "payload": "" if change.payload is None else change.payload,
+            "period": change.period,
         },
     )
 
@@ -168,11 +193,5 @@ def walk(
     )
 
 
-def _decide(name: str, caller: Caller, type_keys: TypeKeys, raw_id: bytes) -> Call[Decision]:
-    return caller.call(
-        name,
-        type_keys,
-        lambda answer: Decision(int(answer[2]), text(answer[3])),
-        extra_keys=[type_keys.task(raw_id)],
-        args={"id": raw_id},
-    )
+def _decision(answer: list[Any]) -> Decision:
+    return Decision(int(answer[2]), text(answer[3]))

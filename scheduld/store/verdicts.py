@@ -31,9 +31,9 @@ class Verdicts:
         self.args: list[bytes | str | int] = [verdict.raw_id for verdict in self.plain]
         if len(self.plain) < len(verdicts):
             self.others = [verdict for verdict in verdicts if not _is_plain(verdict)]
-            for raw_id, fence, kind, delay_ms, at_ms, detail, reason, counted in self.others:
+            for raw_id, fence, kind, delay_ms, at_ms, detail, reason, counted, told in self.others:
                 self.args += (raw_id, fence, kind.value, at_ms or delay_ms)
-                self.args += (detail, reason, "1" if counted else "")
+                self.args += (detail, reason, "1" if counted else "", told)
         self.fences = " ".join(
             f"{fence}*{len(list(run))}" for fence, run in groupby(self.plain, _FENCE)
         )
@@ -50,4 +50,6 @@ class Verdicts:
 
 
 def _is_plain(verdict: Verdict) -> bool:
-    return verdict.kind is VerdictKind.DONE and not (verdict.detail or verdict.reason)
+    return verdict.kind is VerdictKind.DONE and not (
+        verdict.detail or verdict.reason or verdict.told
+    )

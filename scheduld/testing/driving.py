@@ -12,6 +12,7 @@ from scheduld.clock import wall_ms
 from scheduld.errors import InvalidInput
 from scheduld.names import printable
 from scheduld.outcomes import Outcome
+from scheduld.policies.endings import Raised
 from scheduld.testing.calling import HandlerLoop, call, call_beside_loop, call_in_loop, passes
 from scheduld.testing.worker import Job, RunRecord, TooManyRuns, Worker
 
@@ -70,16 +71,20 @@ class Driver:
                     f"{limit} tasks ran, and {job.claim.type}/{printable(job.claim.id)} is due too:"
                     " does a task schedule itself again and again? else give a higher limit"
                 )
+            said: Ending | None = None
             try:
                 ending = yield job
+                question = self._worker.question(job, ending)
+                if question is not None:
+                    said = yield question
             except BaseException:
                 self._worker.give_back(job)
                 raise
-            error = self._worker.settle(job, ending).error
-            if error is not None and (
-                passes(error) or (raising and not isinstance(error, Outcome))
-            ):
-                raise error
+            for error in (self._worker.settle(job, ending, said).error, _error(said)):
+                if error is not None and (
+                    passes(error) or (raising and not isinstance(error, Outcome))
+                ):
+                    raise error
 
     def _next_job(self, until_ms: float) -> Job | None:
         """Claim the next task, letting time pass up to `until_ms` until there is one."""
@@ -121,7 +126,7 @@ class Driver:
         if not job.handler.is_async:
             return call(job.handler, job.arguments)
         self._loop = self._loop or HandlerLoop()
-        return self._loop.run(call_in_loop(job.handler, job.arguments, job.kind.run_timeout_ms))
+        return self._loop.run(call_in_loop(job.handler, job.arguments, job.limit_ms))
 
     async def adrive(self, until_ms: float, limit: int, raising: bool) -> list[RunRecord]:
         """The same for a running loop."""
@@ -134,11 +139,14 @@ class Driver:
             except StopIteration as stop:
                 return stop.value  # type: ignore[no-any-return]
             ending = error = None
-            limit_ms = job.kind.run_timeout_ms
             try:
-                ending = await call_beside_loop(job.handler, job.arguments, limit_ms)
+                ending = await call_beside_loop(job.handler, job.arguments, job.limit_ms)
             except BaseException as exc:  # noqa: BLE001 - the drain raises it again
                 error = exc
+
+
+def _error(ending: Ending | None) -> BaseException | None:
+    return ending.error if isinstance(ending, Raised) else None
 
 
 def _check_limit(limit: object) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime, timedelta, tzinfo
 
+    from scheduld.calendar.period import Series
     from scheduld.testing.worker import RunRecord
 
 
@@ -136,8 +137,14 @@ class Scheduler(Assertions):
         self.announce(*known)
         self._ticks.define(config.schedules)
         self._timezone = config.timezone or self._timezone
+        self._worker.max_payload = config.max_payload
         self._change(
-            replace(self._settings, timezone=self._timezone, max_payload=config.max_payload)
+            replace(
+                self._settings,
+                timezone=self._timezone,
+                max_payload=config.max_payload,
+                series=self._series(),
+            )
         )
 
     def handle(
@@ -149,10 +156,14 @@ class Scheduler(Assertions):
         """Have tasks of a type run by a handler: a callable, an import path or a built-in name.
 
         `settings` are those of `[types.NAME]` in a config: `retry={"attempts": 3}`,
-        `options={...}`. Raises InvalidInput, naming all that is wrong.
+        `options={...}`; `reschedule_if` may be a callable. Raises InvalidInput, naming all that
+        is wrong.
         """
         self._worker.handlers[type] = types.one(type, handler, settings)
         self.announce(type)
+        series = self._series()
+        if series != self._settings.series:
+            self._change(replace(self._settings, series=series))
 
     def announce(self, *types: str) -> None:
         """Make types known whose tasks are only scheduled: nothing runs them here."""
@@ -241,6 +252,11 @@ class Scheduler(Assertions):
         return [task for task in found if type in (None, task.type)]
 
     # --- inside
+
+    def _series(self) -> dict[str, Series]:
+        """The ladders of the types, as clients know them from a config."""
+        found = {name: known.series for name, known in self._worker.handlers.items()}
+        return {name: series for name, series in found.items() if series is not None}
 
     def _change(self, settings: ClientSettings) -> None:
         """Take other settings for clients: for that of the test and of `schedule_task` at once."""

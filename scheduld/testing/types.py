@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld import registry
+from scheduld.calendar.period import Series
 from scheduld.config.keys import TYPE
 from scheduld.config.load import load
 from scheduld.config.table import check
@@ -23,14 +24,26 @@ if TYPE_CHECKING:
     from scheduld.handlers.contract import Handler
     from scheduld.model import TaskType
 
-    Known = dict[str, tuple[TaskType, Handler]]
+
+class Type(NamedTuple):
+    """A task type, what runs its tasks, and what is asked whether one comes again."""
+
+    kind: TaskType
+    handler: Handler
+    predicate: Handler | None
+
+    @property
+    def series(self) -> Series | None:
+        """The ladder that its tasks follow."""
+        offsets, anchor = self.kind.series, self.kind.anchor
+        return Series(offsets, anchor) if offsets and anchor else None
 
 
 def from_file(
     path: str | Path | None,
     env: Mapping[str, str] | None,
     handlers: Mapping[str, Callable[..., Any]],
-) -> tuple[Config, Known]:
+) -> tuple[Config, dict[str, Type]]:
     """Read a config, and make the handlers of its types; `handlers` stand in for some of them.
 
     Raises ConfigError with all that is wrong, or InvalidInput for a stand-in of no type.
@@ -47,17 +60,26 @@ def from_file(
             near = did_you_mean(name, tuple(config.types))
             raise InvalidInput(f"the config has no task type {name!r}{near}")
     known = {
-        name: (kind, registry.resolve(_labelled(kind, handlers.get(name)), handlers.get(name)))
+        name: Type(
+            kind,
+            registry.resolve(_labelled(kind, handlers.get(name)), handlers.get(name)),
+            registry.resolve_predicate(kind),
+        )
         for name, kind in config.types.items()
     }
     return config, known
 
 
-def one(
-    name: str, handler: str | Callable[..., Any], settings: Mapping[str, Any]
-) -> tuple[TaskType, Handler]:
-    """Make one type from what `[types.NAME]` would hold; raises InvalidInput with all problems."""
+def one(name: str, handler: str | Callable[..., Any], settings: Mapping[str, Any]) -> Type:
+    """Make one type from what `[types.NAME]` would hold; raises InvalidInput with all problems.
+
+    Its `reschedule_if` may be a callable.
+    """
     found = None if isinstance(handler, str) else handler
+    asked = settings.get("reschedule_if")
+    predicate = asked if callable(asked) else None
+    if predicate is not None:
+        settings = {**settings, "reschedule_if": "this:callable"}
     data = {**settings, "handler": "log" if found else handler}
     checked = check(TypeTable, TYPE, data)
     faults = [(path, fault) for path, fault in checked.faults]
@@ -68,7 +90,7 @@ def one(
         told = "; ".join(f"{'.'.join(map(str, path))}: {fault}" for path, fault in faults)
         raise InvalidInput(f"task type {name!r}: {told}")
     kind = _labelled(checked.table.task_type(check_name("type", name)), found)
-    return kind, registry.resolve(kind, found)
+    return Type(kind, registry.resolve(kind, found), registry.resolve_predicate(kind, predicate))
 
 
 def _labelled(kind: TaskType, found: Callable[..., Any] | None) -> TaskType:

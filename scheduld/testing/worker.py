@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld import payload as codec
 from scheduld.clock import moved_ms
+from scheduld.engine.isolation import run_of
+from scheduld.engine.reschedule import ends_occurrence, of_what_is_over, with_next
 from scheduld.errors import InvalidInput, ScheduldError
-from scheduld.handlers.contract import Run
 from scheduld.model import Claim, State, Task, VerdictKind, instant
 from scheduld.names import id_fault
+from scheduld.payload import DEFAULT_MAX_BYTES
 from scheduld.policies.endings import Ending, GivenBack, Raised, Unreadable, verdict
+from scheduld.policies.reschedule import GOES_ON, answer
 from scheduld.store import calls, usercalls
 from scheduld.store.answers import to_ms
 from scheduld.store.calls import Caller, ClaimRequest
@@ -28,9 +31,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from scheduld.handlers.contract import Handler
-    from scheduld.model import TaskType
+    from scheduld.model import TaskType, Verdict
+    from scheduld.policies.reschedule import Answer
+    from scheduld.store.answers import RawTask
     from scheduld.store.keys import Keys
     from scheduld.store.synclink import SyncLink
+    from scheduld.testing.types import Type
 
 _LEASE_MS = 30_000
 _LAST_MS = 253_402_300_799_999
@@ -76,6 +82,7 @@ class Job:
     kind: TaskType
     handler: Handler
     arguments: tuple[Any, ...]
+    limit_ms: int
 
 
 class _Head(NamedTuple):
@@ -95,7 +102,8 @@ class Worker:
         self._sequence = 0
         self._stuck: dict[str, tuple[_Head, int | None]] = {}
         self._told = Told(self._now_ms)
-        self.handlers: dict[str, tuple[TaskType, Handler]] = {}
+        self.handlers: dict[str, Type] = {}
+        self.max_payload = DEFAULT_MAX_BYTES
         self.runs: list[RunRecord] = []
 
     def next_due_ms(self, after_ms: int) -> int | None:
@@ -125,13 +133,21 @@ class Worker:
         """Try again what could not be claimed: time has moved, or something else has changed."""
         self._stuck.clear()
 
-    def settle(self, job: Job, ending: Ending) -> RunRecord:
-        """Store the end of a run, and note it."""
+    def question(self, job: Job, ending: Ending) -> Job | None:
+        """What the predicate of a periodic task is to be asked after a run; None: nothing."""
+        predicate = self.handlers[job.claim.type].predicate
+        result = _read(job.claim, ending, job.kind, self._now_ms())
+        if predicate is None or not ends_occurrence(job.claim, result):
+            return None
+        return self._made(job.claim, job.kind, predicate, job.kind.reschedule_timeout_ms)
+
+    def settle(self, job: Job, ending: Ending, said: Ending | None = None) -> RunRecord:
+        """Store the end of a run, and note it; `said` is how the call of its predicate ended."""
         error = getattr(ending, "error", None)
         if error is not None and passes(error) and isinstance(error, KeyboardInterrupt):
             self._store(job, GivenBack())
             raise error
-        kind, task = self._store(job, ending)
+        kind, task = self._store(job, ending, said)
         now_ms = self._now_ms()
         value = getattr(ending, "value", None)
         record = RunRecord(
@@ -174,7 +190,7 @@ class Worker:
         return stuck is None or stuck[0] != head
 
     def _claim(self, name: str, head: _Head) -> Claim | None:
-        kind, _ = self.handlers[name]
+        kind = self.handlers[name].kind
         self._sequence += 1
         request = ClaimRequest(self._sequence, want=1, verdicts=(), bound_ms=0, early_ms=0)
         keys = self._caller.keys.type(name)
@@ -191,43 +207,53 @@ class Worker:
         return None
 
     def _job(self, claim: Claim) -> Job | None:
-        """Read a claimed task; None for one that cannot be run, which is dead then."""
-        kind, handler = self.handlers[claim.type]
-        job = Job(claim, kind, handler, ())
+        """Read a claimed task; None for one that cannot be run, whose end is stored then."""
+        kind, handler, _ = self.handlers[claim.type]
+        if claim.over:
+            self._finish(claim, of_what_is_over(claim), GOES_ON)
+            return None
         try:
-            payload = codec.decode(claim.payload)
             if fault := id_fault(claim.id):
                 raise InvalidInput(f"the id {fault}")
+            return self._made(claim, kind, handler, kind.run_timeout_ms)
         except InvalidInput as exc:
-            self._store(job, Unreadable("unreadable", exc.message))
+            self._store(Job(claim, kind, handler, (), 0), Unreadable("unreadable", exc.message))
             return None
-        if not handler.takes_run:
-            return Job(claim, kind, handler, (payload,))
-        run = Run(
-            type=claim.type,
-            id=claim.id,
-            attempt=claim.attempt,
-            fence=claim.fence,
-            due=instant(claim.due_ms),
-            options=handler.options,
-            _notes=self._told,
-        )
-        return Job(claim, kind, handler, (payload, run))
 
-    def _store(self, job: Job, ending: Ending) -> tuple[str, Task | None]:
-        claim = job.claim
-        keys = self._caller.keys.type(claim.type)
+    def _made(self, claim: Claim, kind: TaskType, handler: Handler, limit_ms: int) -> Job:
+        """Make a call of a handler or predicate, with a payload of its own."""
+        payload = codec.decode(claim.payload)
+        if not handler.takes_run:
+            return Job(claim, kind, handler, (payload,), limit_ms)
+        run = run_of(claim, handler.options, self._told)
+        return Job(claim, kind, handler, (payload, run), limit_ms)
+
+    def _store(
+        self, job: Job, ending: Ending, said: Ending | None = None
+    ) -> tuple[str, Task | None]:
         # No jitter: a test wants to know when the next attempt is.
-        result = _read(claim, ending, job.kind, self._now_ms())
+        now_ms = self._now_ms()
+        result = _read(job.claim, ending, job.kind, now_ms)
+        raw = self._finish(job.claim, result, GOES_ON if said is None else answer(said, now_ms))
+        task = to_task(job.claim.type, raw)
+        is_cancelled = task is not None and task.state is State.CANCELLED
+        if is_cancelled or raw.fields.get("over") == b"cancelled":
+            return str(State.CANCELLED), task
+        return result.kind.value, task
+
+    def _finish(self, claim: Claim, result: Verdict, said: Answer) -> RawTask:
+        """Store a verdict, and what follows it; answers the task as it is kept then."""
+        keys = self._caller.keys.type(claim.type)
+        if ends_occurrence(claim, result):
+            result = with_next(
+                claim, result, said, now_ms=self._now_ms(), max_payload=self.max_payload
+            )
         if told := self._told.take(claim):
             self._link.run(note(self._caller, keys, told))
         # Not in one exchange: a server that has to be sent the first script would read before.
         self._link.run(calls.finish(self._caller, keys, [result]))
-        rows = self._link.run(usercalls.read(self._caller, keys, [claim.raw_id]))
-        task = to_task(claim.type, rows[0])
-        if task is not None and task.state is State.CANCELLED:
-            return str(State.CANCELLED), task
-        return result.kind.value, task
+        (raw,) = self._link.run(usercalls.read(self._caller, keys, [claim.raw_id]))
+        return raw
 
     def _now_ms(self) -> int:
         now_ms = moved_ms()
@@ -240,7 +266,7 @@ def _is_due(head: _Head, now_ms: int) -> bool:
     return head.due_ms is not None and (head.due_ms <= now_ms or head.due_ms > _LAST_MS)
 
 
-def _read(claim: Claim, ending: Ending, kind: TaskType, now_ms: int) -> Any:
+def _read(claim: Claim, ending: Ending, kind: TaskType, now_ms: int) -> Verdict:
     try:
         return verdict(claim, ending, policy=kind.retry, now_ms=now_ms, fraction=0.0)
     except Exception as error:  # noqa: BLE001 - as the daemon: a run always has a verdict

@@ -18,6 +18,7 @@ from scheduld.errors import InvalidInput
 from scheduld.handlers.contract import Handler, Run
 from scheduld.model import TaskType, instant
 from scheduld.policies.endings import Ending, Failed, Raised, error_dict, error_of, returned
+from scheduld.policies.reschedule import plain
 from scheduld.worker import ends, limits, records
 from scheduld.worker.channel import Channel
 from scheduld.worker.notes import SentNotes
@@ -44,32 +45,39 @@ def serve(fd: int) -> int:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     records.configure(channel, hello["level"])
     # The registry of the daemon has checked all this; the module may have changed since.
-    from scheduld.registry import resolve
+    from scheduld.registry import resolve, resolve_predicate
 
     kind = TaskType(
         name=hello["type"],
         handler=hello["handler"],
         isolation="process",
+        reschedule_if=hello["predicate"],
         options=restored(hello["options"]),
     )
     try:
-        handler = resolve(kind)
+        handler, predicate = resolve(kind), resolve_predicate(kind)
     except InvalidInput as error:
         channel.send(json.dumps({"unusable": error.message}).encode())
         return 1
     records.configure_structlog()
     channel.send(b'{"ready":1}')
-    _Server(channel, kind.name, handler, hello["limits"]).serve()
+    _Server(channel, kind.name, handler, predicate, hello["limits"]).serve()
     return 0
 
 
 class _Server:
     def __init__(
-        self, channel: Channel, type_name: str, handler: Handler, run_limits: limits.Limits
+        self,
+        channel: Channel,
+        type_name: str,
+        handler: Handler,
+        predicate: Handler | None,
+        run_limits: limits.Limits,
     ) -> None:
         self._channel = channel
         self._type = type_name
         self._handler = handler
+        self._predicate = predicate
         self._limits = run_limits
         self._notes = SentNotes(channel)
         self._pid = os.getpid()
@@ -99,12 +107,14 @@ class _Server:
     def _answer(self, message: dict[str, Any]) -> bytes:
         """Carry a call out; nothing of it stays: not the result, nor what an error leads to."""
         if message["call"] == "handler":
-            return ends.write(self._handle(message))
+            return ends.write(self._handle(self._handler, message))
+        if message["call"] == "predicate" and self._predicate is not None:
+            return ends.write(plain(self._handle(self._predicate, message)))
         return ends.write(Failed(error_of("protocol", f"unknown call {message['call']}")))
 
-    def _handle(self, message: dict[str, Any]) -> Ending:
+    def _handle(self, handler: Handler, message: dict[str, Any]) -> Ending:
         arguments: tuple[Any, ...] = (message["payload"],)
-        if self._handler.takes_run:
+        if handler.takes_run:
             run = self._notes.run = self._made_run(message["run"])
             arguments = (*arguments, run)
             if self._is_asked_to_stop:
@@ -112,7 +122,7 @@ class _Server:
         ending: Ending
         try:
             with limits.limited(self._limits):
-                ending = self._call(arguments)
+                ending = self._call(handler, arguments)
         except BaseException as error:  # noqa: BLE001 - SystemExit ends a run, not the worker
             ending = Raised(error)
         if isinstance(ending, Raised) and isinstance(ending.error, MemoryError):
@@ -135,23 +145,25 @@ class _Server:
             attempt=told["attempt"],
             fence=told["fence"],
             due=instant(told["due_ms"]),
+            tick=None if told["tick_ms"] is None else instant(told["tick_ms"]),
+            schedule=told["schedule"],
             options=self._handler.options,
             _notes=self._notes,
         )
 
-    def _call(self, arguments: tuple[Any, ...]) -> Ending:
-        if self._handler.is_async:
-            return returned(self._await(arguments))
-        return returned(self._handler.call(*arguments))
+    def _call(self, handler: Handler, arguments: tuple[Any, ...]) -> Ending:
+        if handler.is_async:
+            return returned(self._await(handler, arguments))
+        return returned(handler.call(*arguments))
 
-    def _await(self, arguments: tuple[Any, ...]) -> Any:
+    def _await(self, handler: Handler, arguments: tuple[Any, ...]) -> Any:
         import asyncio  # a third of the start, and only async handlers need it
 
         if self._loop is None:
             # One for all runs, so that connections outlive a run, as they do inline.
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
-        self._task = self._loop.create_task(self._handler.call(*arguments))
+        self._task = self._loop.create_task(handler.call(*arguments))
         if self._is_asked_to_stop:
             self._task.cancel()
         try:

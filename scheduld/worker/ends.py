@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import WhenError
-from scheduld.outcomes import Dead, Outcome, Retry, Snooze
+from scheduld.outcomes import Again, Dead, Outcome, Retry, Snooze
 from scheduld.policies.endings import (
     TRACEBACK_LIMIT,
     Ending,
@@ -24,13 +24,14 @@ from scheduld.policies.endings import (
     result_text,
     safe_text,
 )
-from scheduld.worker.frames import BadFrame
+from scheduld.worker.frames import MOST_UP, BadFrame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_MOST = MOST_UP - 1024
 
 
 def write(ending: Ending) -> bytes:
@@ -79,9 +80,15 @@ def _outcome_members(outcome: Outcome) -> str:
                 told |= {"outcome": "snooze", "time": _time(outcome.until)}
             case Dead():
                 told |= {"outcome": "dead"}
+            case Again():
+                told |= {"outcome": "again", "time": _time(outcome.at), "patch": outcome.payload}
             case _:
                 return f'"error": {json.dumps(error_of("outcome", f"unknown outcome {name}"))}'
-        return json.dumps(told)[1:-1]
+        members = json.dumps(told)[1:-1]
+        if len(members) > _MOST:
+            error = error_of("outcome", f"{name}: more than {_MOST} bytes as a message")
+            return f'"error": {json.dumps(error)}'
+        return members
     except WhenError as exc:
         hint = "; a reason goes as reason=..." if isinstance(outcome, Retry) else ""
         error = error_of("outcome", f"{name}: {exc.message}{hint}")
@@ -119,6 +126,8 @@ def _outcome(message: dict[str, Any]) -> Outcome:
             return Snooze(_read_time(message["time"]))
         case "dead":
             return Dead(text)
+        case "again":
+            return Again(_read_time(message["time"]), message["patch"])
     raise ValueError(message["outcome"])
 
 

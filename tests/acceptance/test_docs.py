@@ -55,6 +55,7 @@ RUN = (
     "load.md",
     "cron.md",
     "schedules.md",
+    "periodic.md",
 )
 _BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")

@@ -29,7 +29,18 @@ pytestmark = pytest.mark.proof
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-RUN_BY_A_TEST = {"hello", "email", "http", "command", "python", "adding", "plugin", "schedule"}
+RUN_BY_A_TEST = {
+    "hello",
+    "email",
+    "season_reminder",
+    "until_season",
+    "http",
+    "command",
+    "python",
+    "adding",
+    "plugin",
+    "schedule",
+}
 
 
 class Example:
@@ -167,6 +178,45 @@ def test_email(example: Example) -> None:
         assert "\nSubject: Hello\n" in mail
         assert "\n\nSee you tomorrow\n" in mail
         assert mail.count(result["message_id"]) == 1
+
+
+def test_season_reminder(example: Example) -> None:
+    """What is left of a series arrives as a mail on the day; what has passed is missed."""
+    port = str(free_port())
+    config = example.folder / "scheduld.toml"
+    config.write_text(config.read_text().replace(":1025", f":{port}"))
+    printer = (sys.executable, "smtp_printer.py", port)
+    far = "season_start=2100-03-29T09:00"
+    planned = example.scheduld("add", "--type", "season", "--dry-run", far, "to=ana@example.com")
+    assert re.findall(r"^due (\S+)", planned, re.MULTILINE) == [
+        "2100-03-22T09:00:00+01:00",
+        "2100-03-28T09:00:00+02:00",
+        "2100-03-29T09:00:00+02:00",
+    ]
+    with example.started(*printer, sign="listening") as printed, example.daemon():
+        starts = datetime.now(UTC) + timedelta(seconds=2)
+        words = (f"season_start={starts.isoformat()}", "to=ana@example.com", "subject=It starts")
+        ref = example.add("--type", "season", *words)
+        told = example.ended(ref)
+        assert (told["runs"], told["missed"]) == (1, 2)
+        assert told["started_ms"] >= starts.timestamp() * 1000 - 1
+        wait_until(lambda: "\nSubject: It starts\n" in printed.read_text(), "the mail")
+        assert printed.read_text().count("Message-ID") == 1
+
+
+def test_until_season(example: Example) -> None:
+    """Reminders come until the season starts, and the payload counts them."""
+    with example.daemon():
+        starts = datetime.now(UTC) + timedelta(seconds=1)
+        words = (f"season_start={starts.isoformat()}", "to=ana@example.com")
+        ref = example.add("--type", "news", "--every", "400ms", *words)
+        told = example.ended(ref)
+        assert told["runs"] >= 3
+        assert told["payload"]["sent"] == told["runs"] - 1
+        assert told["result"] == f"reminder {told['runs']}"
+        assert [line["text"].split()[1] for line in told["log"]] == [
+            str(number + 1) for number in range(told["runs"])
+        ]
 
 
 def test_http(example: Example) -> None:

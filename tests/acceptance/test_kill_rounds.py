@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos import kills
+from tests.chaos import kills, periodic
 from tests.support.daemons import WORK, DaemonProcess, Site
 from tests.support.servers import start_server, wait_until
 from tests.support.work import END, START, Line, starts
@@ -37,6 +37,22 @@ def test_kills_at_random_instants() -> None:
     assert not account.violations, f"{account}: {account.violations}"
     assert account.added == 120
     assert account.starts >= 120
+
+
+def test_kills_just_after_a_periodic_run() -> None:
+    """No series breaks or doubles, and each occurrence counts once (scripts/chaos periodic)."""
+    seed = random.randrange(1_000_000)
+    with (
+        tempfile.TemporaryDirectory(prefix="chaos-") as folder,
+        start_server("valkey", Path(folder)) as server,
+    ):
+        run = periodic.Rounds(periodic.site(Path(folder), server.url), server, seed)
+        with closing(run):
+            for _ in range(6):
+                run.round()
+            account = run.settle()
+    assert not account.violations, f"{account}: {account.violations}"
+    assert account.occurrences >= 9 * 2
 
 
 def line(what: str, daemon: int, fence: int, at: float) -> Line:

@@ -6,6 +6,7 @@ outage  the server stopped, frozen, killed and restarted under a daemon with 20 
 idle    requests a second, and CPU, of an idle daemon with 20 types
 million every command that reads, on a server with a million scheduled tasks
 drain   descriptors, connections and memory of a daemon over many tasks, failing ones among them
+periodic  a SIGKILL within 50 ms after the end of a run of a periodic task, again and again
 stop    SIGTERM at random moments of an idle daemon's life
 ticks   schedules under three replicas with clocks that differ, one of them killed now and then
 restarts  daemons that are restarted all the time, under schedules
@@ -35,6 +36,7 @@ from tests.chaos import (
     million,
     nights,
     outages,
+    periodic,
     restarts,
     ticks,
 )
@@ -56,7 +58,7 @@ def main() -> int:
     parser.add_argument("what", choices=_COMMANDS, nargs="?", default="kill")
     parser.add_argument("--server", choices=("valkey", "redis7"), default="valkey")
     parser.add_argument(
-        "--rounds", type=int, default=200, help="kill, stop, restarts; default: 200"
+        "--rounds", type=int, default=200, help="kill, periodic, stop, restarts; default: 200"
     )
     parser.add_argument(
         "--seed", type=int, default=random.randrange(1_000_000), help="all that is random"
@@ -91,6 +93,17 @@ def _kill(folder: Path, server: RunningServer, said: argparse.Namespace) -> list
             if number % 20 == 0:
                 sys.stderr.write(f"round {number} of {said.rounds}\n")
         account = run.settle(60.0)
+    _say(str(account))
+    return account.violations
+
+
+def _periodic(folder: Path, server: RunningServer, said: argparse.Namespace) -> list[str]:
+    with closing(periodic.Rounds(periodic.site(folder, server.url), server, said.seed)) as run:
+        for number in range(1, said.rounds + 1):
+            run.round()
+            if number % 20 == 0:
+                sys.stderr.write(f"kill {number} of {said.rounds}\n")
+        account = run.settle()
     _say(str(account))
     return account.violations
 
@@ -223,6 +236,7 @@ _MOST_KB_A_THOUSAND = 10.0
 """In the second half of the tasks; what the heap of a process wanders by is not nothing."""
 _COMMANDS = {
     "kill": _kill,
+    "periodic": _periodic,
     "faults": _faults,
     "outage": _outage,
     "idle": _idle,

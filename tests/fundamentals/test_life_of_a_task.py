@@ -248,6 +248,12 @@ def _ended_after_replace(store: Store, claim: Claim) -> None:
     store.finish(claim)
 
 
+def _comes_again(store: Store, claim: Claim) -> None:
+    store.finish(claim, "release")
+    store.edit("a", period=f"every=1h\nanchor={store.time}")
+    store.occur(store.take("a"))
+
+
 def _broken(store: Store) -> None:
     store.redis.zadd(store.type.due, {"a": 1_790_000_000})  # seconds, not ms
     store.claim()
@@ -277,6 +283,7 @@ RUNNING: dict[tuple[str, str], Callable[[Store, Claim], object]] = {
     ("scheduled", "snooze"): lambda store, claim: store.finish(claim, "snooze", at_ms=store.time),
     ("scheduled", "release"): lambda store, claim: store.finish(claim, "release"),
     ("scheduled", "lease lost"): _lost,
+    ("scheduled", "ended, and comes again"): _comes_again,
     ("scheduled", "ended after a replace"): _ended_after_replace,
     ("cancelled", "ended after a cancel"): _ended_after_cancel,
     ("dead", "failed too often"): lambda store, claim: store.finish(claim, "dead", detail="{}"),

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def edited(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:
-    """Edit the payload."""
-    change = changing.Change(Edit(token="e", payload=b"{}"), None, 1_000)
+    """Move the due time."""
+    change = changing.Change(Edit(token="e", at_ms=1), None, 1_000)
     return changing.edit(scope, type_name, task_id, change)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -34,7 +34,7 @@ async def site(valkey_server: RunningServer) -> AsyncIterator[Site]:
         yield site
 
 
-def slow_to_look(name: str, journal: Journal, **policies: object) -> Duty:
+def slow_to_look(name: str, journal: Journal, **policies: Any) -> Duty:
     """Make a type that without a wake-up looks once an hour."""
     return duty(name, journal.inline(), empty_poll_timeout_ms=HOUR_MS, **policies)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from scheduld.handlers.contract import Run
-from scheduld.handlers.email import make
+from scheduld.handlers.email import MailNotSent, make
 from scheduld.handlers.options import BadOptions
+from scheduld.model import TaskType
 from scheduld.outcomes import Dead
+from scheduld.registry import resolve
 
 RUN = Run(type="email", id="t1", attempt=1, fence=7, due=datetime(2026, 12, 24, 8, tzinfo=UTC))
 
@@ -96,6 +99,19 @@ def test_every_fault_of_the_options_is_told() -> None:
     assert "'smtp_url'" in text
     for key in ("smtp_url is missing", "options.from", "options.timeout", "attachments_dir"):
         assert key in text
+
+
+async def test_keys_for_others_are_passed_over() -> None:
+    """Those of extra_keys, and of a type with a series its anchor; no others."""
+    options = {"smtp_url": "smtp://127.0.0.1:1", "from": "a@x.org", "extra_keys": ["sent"]}
+    kind = TaskType("season", "email", series=("0",), anchor="season_start", options=options)
+    payload = {"to": "a@x.org", "sent": 1, "season_start": "2027-01-01T09:00Z"}
+    with pytest.raises(MailNotSent):  # it is a mail, and nobody listens
+        await resolve(kind).call(payload, RUN)
+    with pytest.raises(Dead, match="'start' is unknown"):
+        await resolve(kind).call({**payload, "start": 1}, RUN)
+    with pytest.raises(BadOptions, match="extra_keys must be a list"):
+        resolve(replace(kind, options={**options, "extra_keys": "sent"}))
 
 
 def test_an_option_of_the_wrong_kind_is_told() -> None:

@@ -10,8 +10,9 @@ import pytest
 from scheduld import Client, Conflict, InvalidInput, NotFound, State, Task, TaskExists
 from scheduld.store import calls
 from scheduld.store.answers import Settled, Started
+from scheduld.store.usercalls import Skip
 from tests.support import matrix
-from tests.support.matrix import ENDED, RUNNING, STATES, VERBS, WAITING
+from tests.support.matrix import ENDED, PERIODIC, RUNNING, STATES, VERBS, WAITING
 from tests.support.store import any_store as any_store
 
 if TYPE_CHECKING:
@@ -60,9 +61,14 @@ def _bring(store: Store, state: matrix.State) -> World:
         claim = store.take("x", early_ms=calls.EARLY_MS, lease_ms=HOUR)
         assert claim.early
         return World(claim)
-    store.add("x")
+    store.add("x", load="every=1h" if state in PERIODIC else "")
     claim = store.take("x", lease_ms=HOUR)
-    if state == "retry wait":
+    if state == "periodic, waiting":
+        store.occur(claim)
+    elif state == "periodic, run over":
+        store.cancel("x", Skip(0, 0, None))
+        store.occur(claim)
+    elif state == "retry wait":
         store.finish(claim, "retry", delay_ms=HOUR, detail='{"kind":"E"}')
     elif state == "snoozed":
         store.finish(claim, "snooze", at_ms=store.time + HOUR)
@@ -111,15 +117,23 @@ def _ask(client: Client, verb: str, state: matrix.State) -> str:
     def cancelled(task: Task) -> str:
         return "cancelling" if task.state is State.RUNNING else "cancelled"
 
+    def run_cancelled(task: Task) -> str:
+        words = {State.RUNNING: "stopping", State.SCHEDULED: "left out"}
+        return words.get(task.state, "cancelled")
+
+    def edited(task: Task) -> str:
+        return "next edited" if task.state is State.RUNNING else "edited"
+
     asked: dict[str, Callable[[], object]] = {
         "show": lambda: client.get("job", "x").type and "told",
         "add": lambda: add("error"),
         "add_keep": lambda: add("keep"),
         "add_replace": lambda: add("replace"),
         "add_rerun": lambda: add("rerun"),
-        "edit": lambda: client.edit("job", "x", payload=NEW).type and "edited",
+        "edit": lambda: edited(client.edit("job", "x", payload=NEW)),
         "run_now": lambda: client.run_now("job", "x").type and "due now",
         "cancel": lambda: cancelled(client.cancel("job", "x")),
+        "cancel_run": lambda: run_cancelled(client.cancel("job", "x", this_run=True)),
         "requeue": lambda: client.requeue("job", "x").type and "requeued",
         "purge": lambda: _purge(client, state),
     }
@@ -142,6 +156,9 @@ BECOMES = {
     "due now": "scheduled",
     "cancelled": "cancelled",
     "cancelling": "running",
+    "next edited": "running",
+    "stopping": "running",
+    "left out": "scheduled",
     "requeued": "scheduled",
     "removed": "none",
 }
@@ -163,7 +180,7 @@ def test_a_cell_of_the_table(store: Store, verb: matrix.Verb, state: matrix.Stat
     assert len(store.indexes("x")) == (store.state("x") != "none")
     if word in ("due now", "requeued"):
         assert (store.due("x") or 0) <= _server_ms(store)
-    if word in ("edited", "replaced", "added"):
+    if word in ("edited", "next edited", "replaced", "added"):
         assert store.fields("x")["payload"] == b'{"new":1}'
     if world.claim:
         _end(store, world.claim, word, state)
@@ -186,13 +203,17 @@ def _end(store: Store, claim: Claim, word: str, state: matrix.State) -> None:
             assert store.finish(claim) in (Settled.REFUSED, Settled.ALREADY)
             assert store.state("x") == after
         return
-    assert store.finish(claim) is Settled.STORED
+    end = store.occur if state in PERIODIC else store.finish
+    assert end(claim) is Settled.STORED
     if word == "successor":
         assert (store.state("x"), store.fields("x")["payload"]) == ("scheduled", b'{"new":1}')
     elif word == "cancelling" or state == "cancelling":
         assert store.state("x") == "cancelled"
     else:
-        assert store.state("x") == ("scheduled" if state == "running, replaced" else "done")
+        goes_on = state in ("running, replaced", "periodic, running")
+        assert store.state("x") == ("scheduled" if goes_on else "done")
+        if word == "next edited":
+            assert store.fields("x")["payload"] == b'{"new":1}'
 
 
 def _let_go(store: Store, other: Claim, word: str) -> None:

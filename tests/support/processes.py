@@ -7,14 +7,18 @@ from typing import Any
 
 from scheduld.engine.duty import Duty
 from scheduld.model import TaskType
-from scheduld.registry import resolve
+from scheduld.registry import resolve, resolve_predicate
 
 
-def process_duty(name: str, handler: str, **policies: Any) -> Duty:
-    """Make a type whose runs are calls of a handler of `tests.support.process_work`."""
+def process_duty(name: str, handler: str, predicate: str | None = None, **policies: Any) -> Duty:
+    """Make a type whose runs are calls of a handler of `tests.support.process_work`.
+
+    `predicate`: a function of `tests.support.predicates`.
+    """
     path = f"tests.support.process_work:{handler}"
-    kind = TaskType(name=name, handler=path, isolation="process", **policies)
-    return Duty(kind, resolve(kind))
+    asked = None if predicate is None else f"tests.support.predicates:{predicate}"
+    kind = TaskType(name=name, handler=path, isolation="process", reschedule_if=asked, **policies)
+    return Duty(kind, resolve(kind), resolve_predicate(kind))
 
 
 def is_alive(pid: int) -> bool:

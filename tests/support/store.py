@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 import redis
 
+from scheduld.engine.reschedule import of_what_is_over, with_next
 from scheduld.model import Keep, TaskType, Verdict, VerdictKind
+from scheduld.policies.reschedule import Answer
 from scheduld.store import calls, usercalls
 from scheduld.store.answers import (
     Added,
@@ -191,9 +193,29 @@ class Store:
         assert self.recover() == 1
         return claim
 
-    def cancel(self, task_id: str) -> Decision:
-        """Cancel a task."""
-        return self.run(usercalls.cancel(self.caller("cli"), self.type, encode_id(task_id)))
+    def occur(self, claim: Claim, kind: str = "done", **said: Any) -> Settled:
+        """End an occurrence of a periodic task as the engine does; `said` is what an Answer has."""
+        detail = '{"kind":"E","message":"m"}' if kind == "dead" else ""
+        sent = self.final(claim, verdict(claim, kind, detail=detail), **said)
+        return self.finish_all(sent)[0]
+
+    def final(self, claim: Claim, result: Verdict, **said: Any) -> Verdict:
+        """Give the last verdict of an occurrence what comes after it."""
+        options: dict[str, Any] = {"now_ms": self.time, "max_payload": 1_000}
+        return with_next(claim, result, Answer(**said), **options)
+
+    def plan(self, task_id: str, **said: Any) -> Claim:
+        """Claim an occurrence that is over, and plan the next one."""
+        claim = self.take(task_id)
+        assert claim.over
+        sent = self.final(claim, of_what_is_over(claim), **said)
+        assert self.finish_all(sent) == [Settled.STORED]
+        return claim
+
+    def cancel(self, task_id: str, skip: usercalls.Skip | None = None) -> Decision:
+        """Cancel a task, or one occurrence."""
+        call = usercalls.cancel(self.caller("cli"), self.type, encode_id(task_id), skip)
+        return self.run(call)
 
     def requeue(self, task_id: str) -> Decision:
         """Schedule an ended task again."""

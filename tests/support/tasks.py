@@ -99,12 +99,20 @@ class Journal:
         return call
 
 
-def duty(name: str, call: Callable[..., Any], **policies: Any) -> Duty:
+def duty(
+    name: str,
+    call: Callable[..., Any],
+    predicate: Callable[..., Any] | None = None,
+    **policies: Any,
+) -> Duty:
     """Make a type of a replica from a handler; `policies` are fields of TaskType."""
     kind = TaskType(name=name, handler="tests:handler", **policies)
+    return Duty(kind, _handler(call), None if predicate is None else _handler(predicate))
+
+
+def _handler(call: Callable[..., Any]) -> Handler:
     takes_run = len(inspect.signature(call).parameters) > 1
-    is_async = inspect.iscoroutinefunction(call)
-    return Duty(kind, Handler(call, is_async=is_async, takes_run=takes_run))
+    return Handler(call, is_async=inspect.iscoroutinefunction(call), takes_run=takes_run)
 
 
 async def nap(payload: Payload, run: Run) -> None:

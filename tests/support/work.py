@@ -25,7 +25,10 @@ START, END, STOPPED = "start", "end", "stopped"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the ledger; `at` is a monotonic second, the same clock in all processes."""
+    """One line of the ledger; `at` is a monotonic second, the same clock in all processes.
+
+    `due_ms` and `count` are of runs of periodic tasks only: which occurrence, and what it saw.
+    """
 
     what: str
     type: str
@@ -34,6 +37,8 @@ class Line:
     fence: int
     daemon: int
     at: float
+    due_ms: int = 0
+    count: int = -1
 
 
 def read_ledger(path: Path) -> list[Line]:
@@ -65,7 +70,7 @@ _ledger = (
 )
 
 
-def note(what: str, run: Run) -> None:
+def note(what: str, run: Run, **more: int) -> None:
     """Write one line."""
     line = {
         "what": what,
@@ -75,6 +80,7 @@ def note(what: str, run: Run) -> None:
         "fence": run.fence,
         "daemon": int(os.environ.get("LEDGER_DAEMON", "0")),
         "at": time.monotonic(),
+        **more,
     }
     if _ledger is not None:
         os.write(_ledger, json.dumps(line).encode() + b"\n")
@@ -169,3 +175,19 @@ async def breaks_logging(payload: dict[str, Any], run: Run) -> None:
     note(START, run)
     logging.getLogger().addHandler(Broken())
     raise ValueError("a failure that wants to be logged")
+
+
+def occurs(payload: dict[str, Any], run: Run) -> None:
+    """Note the occurrence and the counter that it finds; each fifth one fails if `fails`."""
+    count = payload.get("count", 0)
+    of = {"due_ms": round(run.due.timestamp() * 1000), "count": count}
+    note(START, run, **of)
+    time.sleep(payload.get("s", 0))
+    note(END, run, **of)
+    if payload.get("fails") and count % 5 == 4:
+        raise ValueError(f"occurrence {count}")
+
+
+async def occurs_inline(payload: dict[str, Any], run: Run) -> None:
+    """The same in the event loop."""
+    occurs(payload, run)

@@ -69,7 +69,7 @@ SETTLE_REST = {
     ("KEYS", "first_key + index - 1"),
     ("KEYS", "first_key + plain_count + index - 1"),
     ("ARGV", "at"),
-    *(("ARGV", f"at + {number}") for number in range(1, 7)),
+    *(("ARGV", f"at + {number}") for number in range(1, 8)),
 }
 LOG_REST = {("ARGV", "place + offset")}
 
@@ -261,8 +261,8 @@ def test_the_caller_passes_what_the_header_declares(name: str) -> None:
     tail = len(call.args) - len(script.args)
     sizes = {
         "add": 5,
-        "finish": 7,
-        "claim": 7,
+        "finish": 8,
+        "claim": 8,
         "renew": 2,
         "start": 2,
         "audit": 1,
@@ -286,8 +286,8 @@ def test_every_script_has_a_caller_and_every_caller_its_arguments() -> None:
     """A call with other argument names than the header's is a programming error, told at once."""
     keys = Keys("ns")
     caller, job = Caller(keys, "r1"), keys.type("job")
-    with pytest.raises(TypeError, match=r"cancel\.lua takes \('id',\)"):
-        caller.call("cancel", job, lambda _: None, args={"name": b"x"})
+    with pytest.raises(TypeError, match=r"run_now\.lua takes \('id',\)"):
+        caller.call("run_now", job, lambda _: None, args={"name": b"x"})
     with pytest.raises(FileNotFoundError):
         load("unknown")
 

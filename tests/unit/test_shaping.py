@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduld.client.adding import LOAD_OPTIONS, TaskSpec, prepare
-from scheduld.client.shaping import LoadOptions
+from scheduld.client.adding import LOAD_OPTIONS, PERIOD_OPTIONS, TaskSpec, prepare
+from scheduld.client.options import AddOptions, LoadOptions, PeriodOptions
 from scheduld.errors import InvalidInput
 
 NEVER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -25,8 +25,9 @@ def packed(on_conflict: str = "error", **fields: Any) -> dict[str, str]:
 
 def test_options_fields_and_names_agree() -> None:
     """The options of the verbs are fields of TaskSpec, under the same names and types."""
-    options = {name: ref.__forward_arg__ for name, ref in LoadOptions.__annotations__.items()}
-    assert tuple(options) == LOAD_OPTIONS
+    options = {name: ref.__forward_arg__ for name, ref in AddOptions.__annotations__.items()}
+    assert (*LoadOptions.__annotations__, *PeriodOptions.__annotations__) == tuple(options)
+    assert tuple(options) == (*LOAD_OPTIONS, *PERIOD_OPTIONS)
     assert {name: TaskSpec.__annotations__[name] for name in options} == options
 
 

@@ -1,5 +1,5 @@
 #!lua
--- Changes the payload or the due time of a task that has not begun.
+-- Changes a task that has not begun; of a periodic one that runs, its next occurrence.
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
 -- KEYS[7]  task      hash of the task
@@ -10,17 +10,20 @@
 -- ARGV[11] at        '' or the new due ms ...
 -- ARGV[12] delay     ... or '' or the ms from now until it is due
 -- ARGV[13] payload   '' or the new payload (JSON text)
+-- ARGV[14] period    '' or what changes of a periodic task: lines of NAME=VALUE, the names as in
+--                    include/pack.lua; without a value: no longer
 --
 -- Returns {0, now µs, code, state, revision}: 1 edited (now or by the same call before),
 --         3 refused by the state, 4 it has another revision, or another payload
 --         {-1, now µs} too late
 --
--- @include type guard events live load pack ends state anew back ready
+-- @include type guard events live load pack ends period state anew back ready
 local task, id, token, revision, digest = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local at, delay, payload = ARGV[11], ARGV[12], ARGV[13]
+local at, delay, payload, period = ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 
 local state = state_of(id)
 local known = state == 'broken' and {} or redis.call('HMGET', task, 'revision', 'edited', 'payload')
+local is_next = periods().is_for_next(task, state)
 if state == 'scheduled' and (redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)) then
   -- A plain add of an ended id: its new life has no edits behind it.
   known = {false, false, known[3]}
@@ -29,21 +32,30 @@ local found = number(known[1]) or 0
 local code = 3
 if state ~= 'none' and known[2] == token then
   code = 1
-elseif state == 'scheduled' or state == 'early' then
+elseif state == 'scheduled' or state == 'early' or is_next then
   if revision ~= '' and tonumber(revision) ~= found
     or digest ~= '' and redis.sha1hex(known[3] or '') ~= digest then
     code = 4
   else
-    make_ready(id, state)
+    if not is_next then
+      make_ready(id, state)
+    end
     found = (number(redis.call('HGET', task, 'revision')) or 0) + 1
     redis.call('HSET', task, 'revision', int(found), 'edited', token)
     if payload ~= '' then
       redis.call('HSET', task, 'payload', payload)
     end
-    if at ~= '' or delay ~= '' then
+    if period ~= '' then
+      periods().change_period(task, period, is_next)
+    end
+    local time = at ~= '' and tonumber(at) or delay ~= '' and now + tonumber(delay)
+    if time and is_next then
+      redis.call('HSET', task, 'next_at', int(time))
+    elseif time then
+      periods().keep_grid(task, redis.call('ZSCORE', due, id))
       leave_line(id, unpack(redis.call('HMGET', task, 'key', 'moved')))
       redis.call('HDEL', task, 'due', 'moved')
-      set_due(id, at ~= '' and tonumber(at) or now + tonumber(delay))
+      set_due(id, time)
     end
     note('edited', id)
     code = 1

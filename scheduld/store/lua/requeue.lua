@@ -16,10 +16,19 @@ local function is_ended(state)
   return state == 'done' or state == 'cancelled' or state == 'dead'
 end
 
--- Not `expires`, as it is to run now; and it is the one of its digest if there is no other.
-local function requeue_load(id, priority, key, unique)
-  local is_free = unique and redis.pcall('EXISTS', root .. 'unique:' .. unique) == 0
-  write_load(id, now, {priority = priority, key = key, unique = is_free and unique})
+-- All that an add has said, but `expires`, as it is to run now, and the counters of a series.
+local kept_fields = {'priority', 'key', 'unique', 'every', 'until', 'max_runs', 'zone', 'anchor',
+  'series'}
+
+local function load_of(key)
+  local values, load = redis.call('HMGET', key, unpack(kept_fields)), {}
+  for place, name in ipairs(kept_fields) do
+    load[name] = values[place]
+  end
+  -- It is the one of its digest if there is no other.
+  local is_free = load.unique and redis.pcall('EXISTS', root .. 'unique:' .. load.unique) == 0
+  load.unique = is_free and load.unique
+  return load
 end
 
 local rows = {}
@@ -28,7 +37,7 @@ for index = 1, count do
   local state = state_of(id)
   rows[index] = {3, state}
   if is_ended(state) and (wanted == '' or state == wanted) then
-    local kept = redis.call('HMGET', key, 'payload', 'token', 'priority', 'key', 'unique')
+    local kept, load = redis.call('HMGET', key, 'payload', 'token'), load_of(key)
     local ticked = tick_of(id)
     redis.call('DEL', key)
     redis.call('ZREM', done, id)
@@ -40,7 +49,7 @@ for index = 1, count do
     if kept[2] then
       redis.call('HSET', key, 'token', kept[2])
     end
-    requeue_load(id, kept[3], kept[4], kept[5])
+    write_load(id, now, load)
     set_due(id, now)
     note('requeued', id)
     rows[index] = {1, state}

@@ -1,4 +1,4 @@
--- What an add says about load, packed: lines of NAME=VALUE (scheduld/client/shaping.py).
+-- What an add says beside payload and time, packed: lines of NAME=VALUE (scheduld/client/shaping.py).
 local function read_load(text)
   local load = {text = text}
   for name, value in string.gmatch(text or '', '([%l_]+)=([^\n]*)') do
@@ -19,7 +19,10 @@ end
 local function write_load(id, at, load)
   local expires = load.expires or load.expires_after and int(at + load.expires_after)
   local values = {priority = load.priority, key = load.key, unique = load.unique,
-    first = load.first, expires = expires}
+    first = load.first, expires = expires, every = load.every, ['until'] = load['until'],
+    max_runs = load.max_runs, zone = load.zone, series = load.series, missed = load.missed,
+    -- The grid of a series begins where it was added to, whatever moves its first occurrence.
+    anchor = load.anchor or load.every and int(at)}
   local fields = {}
   for name, value in pairs(values) do
     if value then

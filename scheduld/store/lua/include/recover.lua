@@ -5,7 +5,7 @@
 -- renew before anything is taken from them.
 local function give_back(id, max_interruptions)
   local key = prefix .. id
-  local task = redis.pcall('HMGET', key, 'early', 'cancel', 'next', 'due', 'key')
+  local task = redis.pcall('HMGET', key, 'early', 'cancel', 'next', 'due', 'key', 'this_run')
   if task.err then
     bury(id, '', 'wrong_type: the key of the task does not hold a hash')
     return
@@ -23,6 +23,9 @@ local function give_back(id, max_interruptions)
     -- It never ran: nothing to count, and no verdict to wait for.
     redis.call('HDEL', key, 'early', 'fence')
     set_due(id, number(early) or now)
+  elseif task[2] and task[6] and periods().is_periodic(key) then
+    redis.call('HDEL', key, 'fence')
+    periods().leave_out(id)
   elseif task[2] then
     end_cancelled(id)
   elseif redis.call('EXISTS', key) == 0 then
@@ -30,7 +33,12 @@ local function give_back(id, max_interruptions)
       'no_hash: removed while it ran')
   else
     local lost = count_up(key, 'interruptions')
-    if lost >= max_interruptions then
+    if lost >= max_interruptions and periods().is_periodic(key) then
+      -- Its series goes on: the next claim ends the occurrence, and runs nothing.
+      redis.call('HSETNX', key, 'over', 'interrupted')
+      note('lost', id)
+      set_due(id, number(task[4]) or now)
+    elseif lost >= max_interruptions then
       local words = 'the worker was lost in ' .. lost .. ' runs'
       bury(id, '{"kind":"interrupted","message":"' .. words .. '"}', 'interrupted: ' .. words)
     else

@@ -15,7 +15,8 @@ end
 
 local function look(id)
   return redis.pcall('HMGET', prefix .. id, 'payload', 'failed', 'releases', 'interruptions',
-    'outcome', 'due', 'seen', 'started', 'moved', 'key', 'expires', 'priority')
+    'outcome', 'due', 'seen', 'started', 'moved', 'key', 'expires', 'priority', 'every', 'series',
+    'schedule', 'over')
 end
 
 -- What a plain ZADD can put into due and cannot run now. Answers whether the id was dealt with.

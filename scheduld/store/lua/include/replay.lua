@@ -7,7 +7,7 @@ local function replay(record, lease, is_paused)
   for index = 2, #claimed do
     local id = claimed[index]
     local task = redis.pcall('HMGET', prefix .. id, 'fence', 'payload', 'due', 'early', 'started',
-      'failed', 'releases', 'interruptions')
+      'failed', 'releases', 'interruptions', 'every', 'series', 'schedule', 'over')
     if task.err or task[1] ~= fence or not redis.call('ZSCORE', leased, id) then
       -- It is somebody else's by now.
     elseif is_paused then
@@ -16,7 +16,8 @@ local function replay(record, lease, is_paused)
       redis.call('ZADD', leased, int(now + lease), id)
       rows[#rows + 1] = {id, task[2], int(number(task[3]) or now),
         int(number(task[4] or task[5]) or now), task[4] and 1 or 0,
-        number(task[6]) or 0, number(task[7]) or 0, number(task[8]) or 0, 0}
+        number(task[6]) or 0, number(task[7]) or 0, number(task[8]) or 0, 0,
+        (task[9] or task[10] or task[11] or task[12]) and series_of(prefix .. id) or nil}
     end
   end
   return rows, fence

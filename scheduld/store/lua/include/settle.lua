@@ -1,8 +1,9 @@
 -- Stores the end of one run. Only the newest claim's verdict is kept.
 -- Answers 1 stored, 2 already stored, 3 refused (another claim, or the task is gone).
-local function settle(key, id, fence, kind, ms, detail, reason, counted)
+-- told: '' or, of an occurrence of a periodic task, what comes after it (include/period.lua)
+local function settle(key, id, fence, kind, ms, detail, reason, counted, told)
   local task = redis.pcall('HMGET', key, 'fence', 'settled', 'outcome', 'early', 'cancel', 'next',
-    'failed', 'due', 'moved', 'key', 'unique', 'schedule')
+    'failed', 'due', 'moved', 'key', 'unique', 'this_run', 'schedule')
   if task.err or task[1] ~= fence then
     return 3
   end
@@ -46,16 +47,22 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted)
     set_due(id, number(early) or now)
     return 1
   end
-  if task[5] then
-    end_cancelled(id)
+  if task[5] or told ~= '' then
+    if not task[5] then
+      periods().end_occurrence(id, kind, read_load(told), detail, reason, counted)
+    elseif task[12] and periods().is_periodic(key) then
+      periods().leave_out(id)
+    else
+      end_cancelled(id)
+    end
     redis.call('HSET', key, 'settled', fence)
     return 1
   end
   if kind == 'done' then
     redis.call('ZADD', done, now, id)
     leave_unique(id, task[11], false)
-    if task[12] then
-      leave_live(id, task[12])
+    if task[13] then
+      leave_live(id, task[13])
     end
     if detail ~= '' then
       redis.call('HSET', key, 'result', detail)

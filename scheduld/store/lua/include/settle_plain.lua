@@ -78,21 +78,22 @@ local function settle_plain(first, first_key, count, fences, codes)
   local is_stored = #ended == 0 or end_all(ended, places, codes)
   for _, index in ipairs(others) do
     codes[index] = settle(KEYS[first_key + index - 1], ids[index], fences[index], 'done', '0', '', '',
-      '1')
+      '1', '')
     is_stored = is_stored and codes[index] == 1
   end
   return is_stored
 end
 
--- Stores plain ends, then the others: verdicts of seven arguments each. Answers a code each,
+-- Stores plain ends, then the others: verdicts of eight arguments each. Answers a code each,
 -- or none at all if each of them is 1.
 local function settle_all(first, first_key, plain_count, fences, verdict_count)
   local codes = {}
   local is_stored = settle_plain(first, first_key, plain_count, fences, codes)
   for index = 1, verdict_count do
-    local at = first + plain_count + (index - 1) * 7
+    local at = first + plain_count + (index - 1) * 8
     local code = settle(KEYS[first_key + plain_count + index - 1], ARGV[at], ARGV[at + 1],
-      ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
+      ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5], ARGV[at + 6],
+      ARGV[at + 7])
     codes[plain_count + index] = code
     is_stored = is_stored and code == 1
   end

@@ -6,11 +6,12 @@ local function stop(key, id, state)
       make_ready(id, state)
     end
     -- Without the fence a claim made early cannot start it, nor a late verdict undo this.
-    redis.call('HDEL', key, 'fence', 'error')
+    redis.call('HDEL', key, 'fence', 'error', 'over', 'grid', 'next_at', 'replan')
     end_cancelled(id)
     return 1
   elseif state == 'running' then
     redis.call('HSET', key, 'cancel', int(now))
+    redis.call('HDEL', key, 'this_run')
     drop_successor(id)
     redis.call('ZREM', due, id)
     note('cancelling', id)

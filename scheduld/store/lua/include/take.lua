@@ -1,7 +1,7 @@
 -- Moves due tasks to leased, oldest first. Plain ones (due, never claimed, not ended) are
 -- answered flat, three values each: id, payload, due ms. Others are rows: {id, payload, nominal
 -- due, due ms (start then), early, failed, releases, interruptions, how many plain ones come
--- before it}
+-- before it; of a task that is periodic or of a schedule also its fields (include/series.lua)}
 local max_bytes = 4 * 1024 * 1024
 -- So many that are refused or held back are looked at for the sake of those behind them.
 local most_aside = 200
@@ -29,6 +29,7 @@ local function take_one(id, score, task, is_ended, fence, lead)
   if task[7] or task[8] or task[9] then
     redis.call('HDEL', key, 'seen', 'started', 'moved')
   end
+  local fields = (task[13] or task[14] or task[15] or task[16]) and series_of(key)
   if task[12] then
     redis.pcall('ZREM', root .. 'prio', id)
     redis.pcall('ZREM', root .. 'lazy', id)
@@ -42,7 +43,7 @@ local function take_one(id, score, task, is_ended, fence, lead)
   -- Of one that was moved, for its priority or its key, the lateness counts from its due.
   local since = at > now and at or math.ceil(origin(at, task[9]))
   return {id, task[1] or false, nominal, int(since > 0 and since or now), early and 1 or 0,
-    number(task[2]) or 0, number(task[3]) or 0, number(task[4]) or 0}
+    number(task[2]) or 0, number(task[3]) or 0, number(task[4]) or 0, fields or nil}
 end
 
 -- The payload of a plain task: its hash holds that and maybe a token, and nothing else.
@@ -149,7 +150,7 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, key
         plain[from + 1], plain[from + 2], plain[from + 3] = id, payload, nominal
       else
         local row = take_one(id, at, task, is_anew, fence, lead)
-        row[9] = #plain / 3
+        row[9], row[10] = #plain / 3, row[9]
         rows[#rows + 1] = row
       end
       ids[count], leases[count * 2 - 1], leases[count * 2] = id, lease_end, id
