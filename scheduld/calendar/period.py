@@ -7,12 +7,14 @@ in the payload). Pure; all instants are ms since the epoch.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scheduld.calendar.every import parse_every
 from scheduld.calendar.grid import GridRule
 from scheduld.calendar.ladder import LadderRule, parse_offsets
+from scheduld.calendar.marks import marked
 from scheduld.calendar.rule import Bounded
 from scheduld.errors import InvalidInput
 from scheduld.model import instant
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from scheduld.calendar.rule import Rule
+    from scheduld.model import TaskType
 
 FIELDS = ("every", "series", "until", "max_runs", "zone", "anchor")
 """Fields of a task's hash, and names in the load of an add, that a `Period` is made of."""
@@ -55,6 +58,11 @@ class Series:
         if not (offsets and anchor):
             raise InvalidInput(f"{printable(text[:60])!r} is no series of a task")
         return cls(tuple(offsets.split(",")), anchor)
+
+
+def series_of(kind: TaskType) -> Series | None:
+    """The ladder that the tasks of a type follow."""
+    return Series(kind.series, kind.anchor) if kind.series and kind.anchor else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +137,13 @@ MOST_COUNTED = 1_000
 class Coming:
     """The next instants, and how many there are of them with the rest.
 
-    `count` is None if there is no end, `MOST_COUNTED` for so many or more.
+    `count` is None if there is no end, `MOST_COUNTED` for so many or more. `notes` says of those
+    that a change of the clock moves what it does.
     """
 
     first: list[int]
     count: int | None
+    notes: dict[int, str] = field(default_factory=dict)
 
 
 def coming(
@@ -146,17 +156,14 @@ def coming(
     rule = rule_of(period, payload)
     left = None if period.max_runs is None else max(period.max_runs - runs, 0)
     wanted = most if left is None else min(most, left)
-    first: list[int] = []
-    while len(first) < wanted:
-        following = rule.after(first[-1] if first else after_ms)
-        if following is None:
-            break
-        first.append(following)
+    told = ((mark.ms, mark.note) for mark in marked(rule, after_ms) if mark.ms is not None)
+    pairs = list(islice(told, wanted))
+    first, notes = [ms for ms, _ in pairs], {ms: note for ms, note in pairs if note}
     if period.series is None and period.until_ms is None and left is None:
-        return Coming(first, None)
+        return Coming(first, None, notes)
     end_ms = LAST_MS if period.until_ms is None else period.until_ms
     counted = min(MOST_COUNTED, MOST_COUNTED if left is None else left)
-    return Coming(first, rule.count(after_ms, end_ms, counted))
+    return Coming(first, rule.count(after_ms, end_ms, counted), notes)
 
 
 def _grid(period: Period, zone: ZoneInfo | None) -> Rule:
@@ -181,7 +188,7 @@ def anchor_of(key: str, payload: Mapping[str, Any], zone: ZoneInfo | None) -> in
         raise InvalidInput(f"{where}, which the series is around, is missing", hint=_ISO_HINT)
     value = payload[key]
     if not isinstance(value, str):
-        raise InvalidInput(f"{where} is no time, but {type(value).__name__}", hint=_ISO_HINT)
+        raise InvalidInput(f"{where} is no time, but {_kind(value)}", hint=_ISO_HINT)
     text = value.strip()
     if _DATE.fullmatch(text):
         hint = f'add the time of day: "{text}T09:00"'
@@ -192,6 +199,11 @@ def anchor_of(key: str, payload: Mapping[str, Any], zone: ZoneInfo | None) -> in
         return instant_ms(text, timezone=zone, now=instant(0), allow_past=True)
     except InvalidInput as exc:
         raise InvalidInput(f"{where}: {exc.message}", hint=exc.hint) from None
+
+
+def _kind(value: object) -> str:
+    kinds = {bool: "true or false", dict: "an object", list: "an array", type(None): "null"}
+    return kinds.get(type(value), "a number")
 
 
 def _text(fields: Mapping[str, bytes | None], name: str) -> str | None:

@@ -79,10 +79,13 @@ class Given:
     help="2026-12-24T09:00[Z|+01:00], 'today|tomorrow 09:00', +1h30m or @SECONDS.",
 )
 @click.option("--in", "delay", metavar="DURATION", help="So long from now, such as 1h30m.")
-@click.option("--now", is_flag=True, help="At once; the default.")
+@click.option("--now", is_flag=True, help="At once; the default, but for types with a series.")
 @click.option("--id", metavar="ID", help="Default: one is made.")
 @click.option(
-    "--timezone", metavar="ZONE", shell_complete=zones, help="Zone of an --at without offset."
+    "--timezone",
+    metavar="ZONE",
+    shell_complete=zones,
+    help="Zone of an --at without offset, and of --every in days.",
 )
 @click.option("--payload", metavar="JSON", help="A JSON object.")
 @click.option(
@@ -98,7 +101,11 @@ class Given:
     help="What to do where the id (or what is unique) is kept already; default: error.",
 )
 @click.option("--token", metavar="TOKEN", help="Name of this add: a repeat with it is safe.")
-@click.option("--allow-past", is_flag=True, help="Take an --at in the past: run at once.")
+@click.option(
+    "--allow-past",
+    is_flag=True,
+    help="Take an --at in the past: run at once, or with --every at its next time.",
+)
 @click.option("--allow-unknown", is_flag=True, help="Take a type that nobody knows yet.")
 @click.option("--dry-run", is_flag=True, help="Only tell when it would be due; nothing is stored.")
 @recurring

@@ -115,7 +115,7 @@ def tell_dry_run(type_name: str, task: Pending, zone: str | None, *, as_json: bo
             {
                 "type": type_name,
                 "payload": task.payload,
-                "instants": [_both(ms, zone) for ms in found.first],
+                "instants": [_told(ms, zone, found.notes.get(ms, "")) for ms in found.first],
                 "count": found.count,
                 "missed": task.missed,
             }
@@ -123,7 +123,9 @@ def tell_dry_run(type_name: str, task: Pending, zone: str | None, *, as_json: bo
     else:
         from scheduld.when import describe
 
-        say("\n".join(f"due {describe(ms, zone, now_ms)}" for ms in found.first))
+        for ms in found.first:
+            note_of = f" ({found.notes[ms]})" if ms in found.notes else ""
+            say(f"due {describe(ms, zone, now_ms)}{note_of}")
         for line in _rest(len(found.first), found.count, task.missed):
             say(line)
     note("nothing is stored: this was a dry run")
@@ -142,11 +144,12 @@ def _rest(shown: int, count: int | None, missed: int) -> Iterator[str]:
         yield f"missed: {missed} of the series {'has' if missed == 1 else 'have'} passed already"
 
 
-def _both(ms: int, zone: str | None) -> dict[str, str | None]:
+def _told(ms: int, zone: str | None, note: str) -> dict[str, str | None]:
     from scheduld.model import iso
     from scheduld.when import describe_shortly
 
-    return {"utc": iso(ms), "local": describe_shortly(ms, zone) if zone else None}
+    local = describe_shortly(ms, zone) if zone else None
+    return {"utc": iso(ms), "local": local, "note": note}
 
 
 def note_unknown(type_name: str, known: frozenset[str] | None) -> None:

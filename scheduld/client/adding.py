@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from scheduld import payload as codec
 from scheduld.clock import wall_ms
@@ -121,6 +121,8 @@ class Pending(NamedTuple):
     added_ms: int | None
     payload: dict[str, Any]
     shape: Shape | None = None
+    zone: tzinfo | str | Literal[False] | None = False
+    """Of a task that says no time: the zone in which one in its payload would be read."""
 
     @property
     def missed(self) -> int:
@@ -177,7 +179,8 @@ def prepare_all(
             task = _pending(TaskSpec(payload=spec), name, added_ms, terms)
         elif isinstance(spec, Mapping):
             data, payload = codec.snapshot(spec, max_bytes=max_payload)
-            task = Pending(name, NewTask(name.encode(), data, name), added_ms, payload)
+            zone = default_zone if timezone is None else timezone
+            task = Pending(name, NewTask(name.encode(), data, name), added_ms, payload, None, zone)
         else:
             raise InvalidInput(f"a task is a TaskSpec or a payload, not {type(spec).__name__}")
         pending.append(task)
@@ -216,7 +219,8 @@ def _pending(spec: TaskSpec, name: str, name_ms: int, terms: Terms) -> Pending:
         added_ms = id_time_ms(token) or id_time_ms(task_id)
     new = NewTask(encode_id(task_id), data, token, at_ms, delay_ms)
     if series is None and not spec.is_shaped:
-        return Pending(task_id, new, added_ms, payload)
+        is_timed = spec.at is not None or spec.delay is not None
+        return Pending(task_id, new, added_ms, payload, None, False if is_timed else timezone)
     from scheduld.client.shaping import shape_of  # most adds need none of it
 
     shape = shape_of(
@@ -229,7 +233,9 @@ def _pending(spec: TaskSpec, name: str, name_ms: int, terms: Terms) -> Pending:
     )
     at_ms, delay_ms = shape.due
     new = new._replace(at_ms=at_ms, delay_ms=delay_ms, load=shape.packed)
-    return Pending(task_id, new, added_ms, payload, shape)
+    is_timed = series is not None or spec.at is not None or spec.delay is not None
+    is_timed = is_timed or spec.every is not None or spec.debounce is not None
+    return Pending(task_id, new, added_ms, payload, shape, False if is_timed else timezone)
 
 
 def _zone_of(at: object) -> tzinfo | None:

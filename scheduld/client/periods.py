@@ -102,7 +102,7 @@ def recurrence_of(
 
 _EXCLUDED = {
     "debounce": "it says when the task is due, which the period does",
-    "expires": "until ends all of it; an occurrence that is late runs as long as the next is ahead",
+    "expires": "until ends the series; what is late runs once, and what it passed over does not",
 }
 
 
@@ -150,8 +150,9 @@ def ladder_due(period: Period, rule: Rule, now_ms: int) -> int:
     if due_ms is None:
         series = period.series
         assert series is not None  # noqa: S101 - of a ladder
+        bound = "" if period.until_ms is None else ", or are later than until"
         raise WhenError(
-            f"all instants of the series {', '.join(series.offsets)} have passed",
+            f"all instants of the series {', '.join(series.offsets)} have passed{bound}",
             hint=f"a later {series.anchor} in the payload; --at or --now for one at a time",
         )
     return due_ms
@@ -185,7 +186,8 @@ def until_ms(value: str | date | None, timezone: str | tzinfo | None, now_ms: in
     try:
         return instant_ms(value, timezone=timezone, now=instant(now_ms), allow_past=True)
     except WhenError as exc:
-        raise WhenError(f"until: {exc.message}", hint=exc.hint) from None
+        hint = f'a date such as "2026-12-24", or {exc.hint}'
+        raise WhenError(f"until: {exc.message}", hint=hint) from None
 
 
 def _date(text: str) -> date | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scheduld import payload as codec
 from scheduld.calendar.every import parse_every
-from scheduld.calendar.period import FIELDS, Period, anchor_of, rule_of
+from scheduld.calendar.period import FIELDS, Period, Series, anchor_of, rule_of
 from scheduld.client.periods import check_runs, ladder_due, until_ms, zone_name
 from scheduld.errors import Conflict, InvalidInput, WhenError
 from scheduld.model import iso
@@ -44,10 +44,8 @@ class Replan:
         max_runs: object,
         timezone: str | tzinfo | None,
         default_zone: str | None,
-    ) -> Replan | None:
-        """Check what was given, None for nothing; raises InvalidInput or WhenError."""
-        if every is None and until is None and max_runs is None:
-            return None
+    ) -> Replan:
+        """Check what was given; raises InvalidInput or WhenError."""
         text = None if every is None else str(parse_every(every))
         return cls(text, until, check_runs(max_runs), timezone, default_zone)
 
@@ -75,9 +73,9 @@ class Replanning:
             ) from None
         if replan is not None:
             return self._replanned(period, replan)
-        if period is not None and period.series is not None and self._step.payload is not None:
-            return self._moved_ladder(period)
-        return self._step
+        if period is None or period.series is None or self._step.payload is None:
+            return self._step
+        return self._moved_ladder(period, period.series)
 
     def _replanned(self, old: Period | None, replan: Replan) -> Edit:
         new = self._changed(old, replan)
@@ -132,10 +130,9 @@ class Replanning:
             zone=zone_name(zone) if replan.every or replan.timezone else old.zone,
         )
 
-    def _moved_ladder(self, period: Period) -> Edit:
+    def _moved_ladder(self, period: Period, series: Series) -> Edit:
         """Move what is left of a series to where the new payload's anchor has it."""
-        series, step = period.series, self._step
-        assert series is not None  # noqa: S101 - of a ladder
+        step = self._step
         zone = None if period.zone is None else load_zone(period.zone)
         payload = self._payload()
         rule = rule_of(period, payload)

@@ -62,6 +62,10 @@ def schedule(scope: Scope, how: Add, addition: Addition) -> Verb[list[Task | Sch
     Raises what refused a call as a whole; what is stored then stands in `addition`.
     """
     yield from admit_type(scope, how.type, allow_unknown=how.allow_unknown)
+    if how.type in scope.series:
+        from scheduld.client.following import follow  # the calendar is large
+
+        follow(addition, scope.series[how.type])
     open_ = [index for index, result in enumerate(addition.results) if result is None]
     keys = scope.type(how.type)
     chunks = list(_chunks(addition.tasks, open_))

@@ -49,6 +49,12 @@ class Shape:
         """Add one line."""
         self._lines.append(f"{name}={value}")
 
+    def recur(self, found: Recurrence) -> None:
+        """Take what makes the task come again."""
+        for name, value in found.packed().items():
+            self.add(name, value)
+        self.due, self.recurrence = found.due, found
+
     def task_fields(self, due_ms: int | None) -> dict[str, Any]:
         """Return the fields of the task that is due at `due_ms`."""
         if due_ms is None:
@@ -110,11 +116,8 @@ def _recurrence(
     from scheduld.client.periods import recurrence_of  # the calendar is large
 
     found = recurrence_of(spec, payload, shape.due, timezone=timezone, series=series)
-    if found is None:
-        return
-    for name, value in found.packed().items():
-        shape.add(name, value)
-    shape.due, shape.recurrence = found.due, found
+    if found is not None:
+        shape.recur(found)
 
 
 def _contradictions(spec: TaskSpec, on_conflict: str) -> None:

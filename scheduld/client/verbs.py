@@ -84,6 +84,8 @@ class Scope:
     configured_types: frozenset[str] = frozenset()
     configured_schedules: frozenset[str] = frozenset()
     announced: set[str] = field(default_factory=set)
+    series: dict[str, bytes] = field(default_factory=dict)
+    """Ladders of types that the config does not know, as their daemons tell them."""
     confirm: Confirm | None = None
     """Where a task must be stored before its add is answered, beyond the server's memory."""
     is_disk_known: bool = False
@@ -108,7 +110,13 @@ def admit_type(scope: Scope, name: str, *, allow_unknown: bool) -> Verb[None]:
         return
     if not allow_unknown:
         yield from must_be_known(scope, name)
-    yield Commands((("SADD", scope.caller.keys.types, name),))
+    register = ("SADD", scope.caller.keys.types, name)
+    if name in scope.configured_types:
+        yield Commands((register,))
+    else:
+        _, series = yield Commands((register, ("HGET", scope.type(name).meta, "series")))
+        if series:
+            scope.series[name] = series
     scope.announced.add(name)
 
 

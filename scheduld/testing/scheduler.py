@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from scheduld import clock
+from scheduld.calendar.period import series_of
 from scheduld.client import detour
 from scheduld.client.blocking import Client
 from scheduld.client.default import close_all
@@ -255,7 +256,7 @@ class Scheduler(Assertions):
 
     def _series(self) -> dict[str, Series]:
         """The ladders of the types, as clients know them from a config."""
-        found = {name: known.series for name, known in self._worker.handlers.items()}
+        found = {name: series_of(known.kind) for name, known in self._worker.handlers.items()}
         return {name: series for name, series in found.items() if series is not None}
 
     def _change(self, settings: ClientSettings) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduld import registry
-from scheduld.calendar.period import Series
 from scheduld.config.keys import TYPE
 from scheduld.config.load import load
 from scheduld.config.table import check
@@ -31,12 +30,6 @@ class Type(NamedTuple):
     kind: TaskType
     handler: Handler
     predicate: Handler | None
-
-    @property
-    def series(self) -> Series | None:
-        """The ladder that its tasks follow."""
-        offsets, anchor = self.kind.series, self.kind.anchor
-        return Series(offsets, anchor) if offsets and anchor else None
 
 
 def from_file(

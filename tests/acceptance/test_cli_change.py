@@ -120,7 +120,7 @@ def test_show_tells_the_revision(cli: Cli) -> None:
         (["n"], "neither KEY=VALUE nor KEY:=JSON"),
         (["n:=" + "1" * 300_000], "n:="),
         (["n=" + "1" * 300_000], "at most 262144"),
-        (["--every", "7d"], "no such option"),
+        (["--every", "7d"], "needs a time zone"),
     ],
 )
 def test_an_edit_that_cannot_be_right(cli: Cli, words: list[str], said: str) -> None:

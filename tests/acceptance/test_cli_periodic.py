@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.cli import Cli, cli
+
+if TYPE_CHECKING:
+    from tests.support.servers import RunningServer
 
 __all__ = ["cli"]  # the fixture
 
@@ -83,11 +86,22 @@ def test_a_dry_run_stores_nothing(season: Cli) -> None:
     assert one.json == {
         "type": "hello",
         "payload": {},
-        "instants": [{"utc": "2090-01-01T09:00:00.000Z", "local": "2090-01-01T10:00:00+01:00"}],
+        "instants": [
+            {"utc": "2090-01-01T09:00:00.000Z", "local": "2090-01-01T10:00:00+01:00", "note": ""}
+        ],
         "count": 1,
         "missed": 0,
     }
     assert "the config has no type 'hell'" in season(*run, "hell").err
+    # Where the clock is set forward over one of them, or shows one twice.
+    night = ("--at", "2090-03-25 02:30", "--every", "1d", "--max-runs", "2")
+    assert (
+        season(*run, "hello", *night)
+        .out.splitlines()[1]
+        .startswith("due 2090-03-26T03:00:00+02:00 (Europe/Madrid), 2090-03-26T01:00:00Z, in ")
+    )
+    told = season(*run, "hello", *night, "--json").json
+    assert told["instants"][1]["note"] == "02:30 does not exist, moved to 03:00"
 
 
 def test_a_series_is_told_in_full(season: Cli) -> None:
@@ -216,8 +230,34 @@ def test_a_zone_is_needed_and_said(cli: Cli) -> None:
     assert "scheduld.toml:8: types.season.series: series: '1w' has no sign" in ran.err
 
 
+def test_what_others_wrote_is_no_traceback(season: Cli, valkey_server: RunningServer) -> None:
+    """A stored period, end or anchor that makes no sense is told where it would be used."""
+    season("add", "--type", "hello", "--id", "w", "--every", "1h", "--in", "1h").ok()
+    season("add", "--type", "season", "--id", "s", START).ok()
+    with valkey_server.client() as redis:
+        redis.hset(f"{season.namespace}:{{hello}}:task:w", mapping={"every": "x", "until": "y"})
+        redis.hset(f"{season.namespace}:{{season}}:task:s", "payload", '{"season_start": 5}')
+    assert facts(season, "hello/w")["then"].startswith("cannot be told: every 'x' is not an")
+    assert facts(season, "season/s")["then"].startswith("cannot be told: the payload's")
+    assert "upcoming" not in shown(season, "hello/w")
+    assert "series" in season("list", "--type", "season").ok().out
+    # An anchor that could not be read, and can be now.
+    season("edit", "season/s", "season_start=2091-06-02T09:00").ok()
+    assert shown(season, "season/s")["due"] == "2091-05-26T07:00:00.000Z"
+
+
+def test_an_occurrence_of_a_series_moved_by_hand(season: Cli) -> None:
+    """The time that the edit says, and the new anchor for what follows."""
+    season("add", "--type", "season", "--id", "s", START).ok()
+    at = ("--at", "2090-01-05 10:00")
+    season("edit", "season/s", *at, "season_start=2090-06-02T09:00").ok()
+    told = shown(season, "season/s")
+    assert told["due"] == "2090-01-05T09:00:00.000Z"
+    assert told["upcoming"][-1] == "2090-06-02T07:00:00.000Z"
+
+
 def test_one_occurrence_is_cancelled(season: Cli) -> None:
-    """`cancel --this-run` tells what is next; of a one-off it is refused, and says what is right."""
+    """`cancel --this-run` tells what is next; of a one-off it is refused, with what is right."""
     add = ("add", "--type", "hello", "--at", "2090-01-01 09:00")
     season(*add, "--id", "w", "--every", "7d", "--max-runs", "5").ok()
     assert season("cancel", "hello/w", "--this-run").ok().out == (

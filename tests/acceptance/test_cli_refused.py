@@ -23,7 +23,7 @@ BAD = [
     (("add", "--type"), "requires an argument"),
     (("add", "--type", "Hello World"), "is not a name"),
     (("add", "--type", ""), "is not a name"),
-    ((*ADD, "--every", "7d"), "no such option '--every'"),
+    ((*ADD, "--every", "7d"), "needs a time zone"),
     ((*ADD, "--tokn", "x"), "did you mean --token?"),
     ((*ADD, "--at", "09:00"), "'09:00'"),
     ((*ADD, "--at", "01/02/2100"), "'01/02/2100'"),

@@ -98,13 +98,13 @@ def test_an_edit_changes_what_it_names(ask: Asker) -> None:
 def test_an_edit_is_of_the_task_that_was_read(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where another edit comes between, it is made anew, and nothing of either is lost."""
     ask("schedule", "job", id="w", at=FIRST, every="7d", max_runs=5)
-    real, others = usercalls.edit, [{"at": FIRST + timedelta(days=1)}]
+    real, others = usercalls.edit, [FIRST + timedelta(days=1)]
 
     def edit(*args: Any) -> Any:
         if others:
-            other = others.pop()
+            at = others.pop()
             with Client(ask.store.server.url, namespace=ask.store.namespace) as client:
-                client.edit("job", "w", **other)  # type: ignore[arg-type]
+                client.edit("job", "w", at=at)
         return real(*args)
 
     monkeypatch.setattr(usercalls, "edit", edit)
@@ -147,3 +147,53 @@ def test_foreign_rubbish_is_told(ask: Asker) -> None:
         ask("edit", "job", "w", every="1d")
     ask.store.redis.hset(key, "series", "x")
     assert ask("get", "job", "w").series == {"offsets": ["x"], "anchor": ""}
+
+
+LADDER = b"-7d,-1d,0 season_start"
+START = {"season_start": "2090-03-29T09:00"}
+
+
+@pytest.fixture
+def season(ask: Asker) -> Asker:
+    """A type whose daemons have told that its tasks follow a series; the client has no config."""
+    ask.store.redis.hset(ask.store.type.meta, "series", LADDER)
+    return ask
+
+
+def test_a_client_without_a_config_follows_the_series(season: Asker) -> None:
+    """What says no time is due when the series says, priorities and all."""
+    task = season("schedule", "job", START, id="s", timezone="Europe/Madrid", priority=5)
+    assert task.series == {"offsets": ["-7d", "-1d", "0"], "anchor": "season_start"}
+    assert (task.due_ms, task.priority) == (FIRST_MS + 80 * DAY_MS, 5)
+    assert season("get", "job", "s") == replace(task, created=None)
+    # In the zone of the client, and by a repeat of the same add.
+    for _ in range(2):
+        task = season("schedule", "job", START, id="u", token="t")
+        assert (task.due_ms, task.timezone) == (FIRST_MS + 80 * DAY_MS + 3_600_000, "UTC")
+
+
+def test_a_time_goes_before_a_series_that_the_store_tells(season: Asker) -> None:
+    """Now, later, or by a period of its own."""
+    for said in ({"delay": 0}, {"delay": "1h"}, {"at": FIRST}, {"every": "1h", "delay": 5}):
+        task = season("schedule", "job", {}, **said)
+        assert season("get", "job", task.id).series is None
+
+
+def test_of_many_each_is_refused_alone(season: Asker) -> None:
+    """Those without the anchor in their payload; the others are stored."""
+    good, bad, timed = season("schedule_many", "job", [START, {}, TaskSpec(delay=60)])
+    assert (good.created, good.missed, timed.created) == (True, 0, True)
+    assert isinstance(bad, InvalidInput)
+    assert "the payload's season_start, which the series is around, is missing" in str(bad)
+    with pytest.raises(InvalidInput, match="have passed"):
+        season("schedule", "job", {"season_start": "2020-01-01T09:00"})
+    assert len(season("list", "job")) == 2
+
+
+def test_rubbish_in_the_place_of_a_series_is_passed_over(ask: Asker) -> None:
+    """Whoever wrote it there: tasks are due as if there were none."""
+    ask.store.redis.hset(ask.store.type.meta, "series", b"\xffrubbish")
+    assert ask("schedule", "job", START).series is None
+    ask.store.redis.hset(ask.store.type.meta, "series", b"-7x season_start")
+    with pytest.raises(InvalidInput, match="is not an interval"):
+        ask("schedule", "job", START)

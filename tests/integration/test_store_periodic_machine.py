@@ -189,7 +189,7 @@ class OneSeries(RuleBasedStateMachine):
 
 
 def test_a_series_is_whole_whatever_is_called(valkey_server: RunningServer) -> None:
-    """Each occurrence is ended once, and is followed by the next, until somebody ends the series."""
+    """Each occurrence ends once, and is followed by the next, until somebody ends the series."""
 
     class OnServer(OneSeries):
         server = valkey_server

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scheduld import Again, AsyncClient, Dead, Retry, Run, Snooze, WhenError, schedule_task
+from scheduld import (
+    Again,
+    AsyncClient,
+    Dead,
+    Retry,
+    Run,
+    Snooze,
+    TaskExists,
+    WhenError,
+    schedule_task,
+)
 from scheduld.errors import InvalidInput
 from scheduld.testing import TooManyRuns
 
@@ -255,3 +265,39 @@ def test_types_with_faults_are_refused(kit: Scheduler) -> None:
     ):
         with pytest.raises(InvalidInput, match=words):
             kit.handle("job", nothing, **settings)
+
+
+def test_load_is_controlled_from_one_occurrence_to_the_next(kit: Scheduler) -> None:
+    """A key is free between two of them, a start counts, what is unique is so until the end."""
+    kit.handle("job", nothing, max_running_per_key=1, rate_limit="1/m")
+    schedule_task("job", every="10m", max_runs=3, id="s", key="ana", unique="news", priority=5)
+    schedule_task("job", delay="5m", id="other", key="ana")
+    assert [run.id for run in kit.run_until("2027-01-01 12:10")] == ["s", "other", "s"]
+    with pytest.raises(TaskExists):
+        schedule_task("job", unique="news")
+    assert kit.client.get("job", "s").priority == 5
+    assert [run.id for run in kit.run_all()] == ["s"]
+    schedule_task("job", unique="news", id="t")
+    assert [run.id for run in kit.run_all()] == ["t"]
+
+
+def test_a_throttled_add_that_comes_again(kit: Scheduler) -> None:
+    """It is one series, however often it is added meanwhile."""
+    kit.handle("job", nothing)
+    for _ in range(3):
+        schedule_task("job", every="1h", max_runs=2, unique="news", throttle="1d")
+    assert len(kit.run_all()) == 2
+
+
+def test_a_successor_takes_the_place_of_a_series(kit: Scheduler) -> None:
+    """Replaced while it runs, a series ends with that run; what follows may be another series."""
+
+    def work(payload: dict[str, Any]) -> None:
+        if payload["n"] == 0:
+            schedule_task("job", {"n": 1}, every="2h", max_runs=2, id="s", on_conflict="replace")
+
+    kit.handle("job", work)
+    schedule_task("job", {"n": 0}, every="10m", id="s")
+    runs = kit.run_until("2027-01-01 20:00")
+    assert [run.payload["n"] for run in runs] == [0, 1, 1]
+    assert runs[2].at - runs[1].at == timedelta(hours=2)

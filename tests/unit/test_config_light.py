@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,3 +106,41 @@ def test_a_durability_that_no_embedded_server_has(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="the embedded server has no replica"):
             read(file, env=ENV)
         assert read(file, env=ENV, redis_url="redis://r1").durable == "replica"
+
+
+def with_types(tmp_path: Path, types: str) -> Path:
+    """A file with some types."""
+    file = tmp_path / "ladders.toml"
+    file.write_text(f'[scheduld]\nredis_url = "redis://x"\n{types}')
+    return file
+
+
+def test_ladders_are_read(tmp_path: Path) -> None:
+    """Adds go by them: in canonical form and in the order of time, and nothing else of a type."""
+    types = """
+    [types]
+    a.series = ["0", "-1w"]
+    a.anchor = "${KEY}"
+    b = { handler = 5 }
+    c = 7
+    """
+    settings = client_settings(with_types(tmp_path, types), env={**ENV, "KEY": "starts at"})
+    assert {name: str(series) for name, series in settings.series.items()} == {
+        "a": "-7d,0 starts at"
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ('series = ["-7d"]', "types.a.series: needs anchor"),
+        ('anchor = "x"', "types.a.anchor: needs series"),
+        ('series = ["7d"]\nanchor = "x"', "types.a.series: series: '7d' has no sign"),
+        ('series = ["-7d"]\nanchor = ["x"]', "types.a.anchor: must be a text, not an array"),
+        ('series = "${NO}"\nanchor = "x"', "types.a.series: environment variable NO is not set"),
+    ],
+)
+def test_a_broken_ladder_stops_a_client(tmp_path: Path, table: str, told: str) -> None:
+    """Else it would add at once what was to come at several times."""
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        client_settings(with_types(tmp_path, f"[types.a]\n{table}\n"), env=ENV)

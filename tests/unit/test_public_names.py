@@ -16,7 +16,7 @@ import pytest
 import scheduld
 import scheduld.testing
 from scheduld import AsyncClient, Client, schedule_task
-from scheduld.client.adding import LOAD_OPTIONS
+from scheduld.client.adding import LOAD_OPTIONS, PERIOD_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 ITERATORS = {"export", "follow"}
@@ -134,8 +134,8 @@ def test_the_page_names_every_verb_argument_and_error() -> None:
         if isinstance(getattr(scheduld, name), type)
         and issubclass(getattr(scheduld, name), scheduld.ScheduldError)
     }
-    arguments = set(inspect.signature(schedule_task).parameters) - {"load"}
-    arguments |= set(LOAD_OPTIONS)
+    arguments = set(inspect.signature(schedule_task).parameters) - {"options"}
+    arguments |= {*LOAD_OPTIONS, *PERIOD_OPTIONS}
     wanted = set(_verbs(Client)) | {"aclose"} | arguments | errors - {"ScheduldError"}
     assert wanted <= told, wanted - told
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, assert_type
 
 from scheduld import (
@@ -52,6 +52,16 @@ def add(payload: Mapping[str, Any]) -> Task:
     # One that must be refused, or the checker checks nothing.
     schedule_task("email", on_conflict="overwrite")  # type: ignore[arg-type]
     return schedule_task("email", payload, delay="5m")
+
+
+def come_again(client: Client, payload: Mapping[str, Any]) -> Task:
+    """Periodic tasks, and what changes them."""
+    schedule_task("email", payload, every="7d", until=date(2027, 1, 1), max_runs=3)
+    client.schedule("email", every=timedelta(hours=1), until=datetime(2027, 1, 1, tzinfo=UTC))
+    client.schedule_many("email", [TaskSpec(every=90, until="2027-01-01"), payload])
+    assert_type(client.cancel("email", "42", this_run=True), Task)
+    schedule_task("email", every=None, max_runs="3")  # type: ignore[arg-type]
+    return client.edit("email", "42", every="1mo", until="never", max_runs=9)
 
 
 def ask(client: Client) -> None:
@@ -134,7 +144,8 @@ def schedules(client: Client) -> None:
     assert_type(info.definition, Schedule | None)
     assert_type(info.next, datetime | None)
     assert_type(client.schedules.list("email"), list[ScheduleInfo])
-    assert_type(client.schedules.next("a", 3, after=datetime(2026, 1, 1)), list[NextTick])
+    after = datetime(2026, 1, 1, tzinfo=UTC)
+    assert_type(client.schedules.next("a", 3, after=after), list[NextTick])
     assert_type(client.schedules.history("a"), list[Tick])
     assert_type(client.schedules.pause("a", reason="x"), SchedulePause)
     assert_type(client.schedules.resume("a", catch_up=True), Resumed)
