@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scheduld.version import __version__
 
 if TYPE_CHECKING:
+    from scheduld.calendar.ticks import next_ticks
     from scheduld.client.adding import TaskSpec
     from scheduld.client.aio import AsyncClient
     from scheduld.client.blocking import Client
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from scheduld.errors import (
         ConfigError,
         Conflict,
+        CronError,
         InvalidInput,
         NotFound,
         OutcomeUnknown,
@@ -43,6 +45,7 @@ __all__ = [
     "Client",
     "ConfigError",
     "Conflict",
+    "CronError",
     "Dead",
     "DeadGroup",
     "Event",
@@ -66,6 +69,7 @@ __all__ = [
     "Unusable",
     "WhenError",
     "__version__",
+    "next_ticks",
     "parse_when",
     "schedule_task",
 ]
@@ -87,6 +91,7 @@ _HOMES = {
     "TaskSpec": "client.adding",
     "TypePause": "client.steering",
     "TypeStats": "client.stats",
+    "next_ticks": "calendar.ticks",
     "parse_when": "when",
     "schedule_task": "client.default",
 }

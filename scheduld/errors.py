@@ -37,6 +37,19 @@ class WhenError(InvalidInput):
     kind = "when"
 
 
+class CronError(InvalidInput):
+    """A cron expression that cannot be read, is none of its dialect, or can never fire."""
+
+    kind = "cron"
+
+
+class RuleBroken(CronError):
+    """A rule whose next instant is not later than the last: park its schedule, do not ask again."""
+
+    kind = "rule_broken"
+    exit_code = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong with a config file: where it is and what would be right."""

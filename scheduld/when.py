@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo, available_timezones
 
 from scheduld.clock import wall_ms
 from scheduld.duration import UNITS_MS, in_words
 from scheduld.errors import WhenError
 from scheduld.misread import FORMS, explain
 from scheduld.names import printable
+from scheduld.timezones import as_zone, first_change
+from scheduld.timezones import load_zone as load_zone  # where callers look for it
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _END = datetime(2201, 1, 1, tzinfo=UTC) - _EPOCH
@@ -37,9 +38,6 @@ _DATED = re.compile(
 _NAMED_DAY = re.compile(rf"(today|tomorrow) ({_CLOCK}(?:{_SECONDS})?)")
 _ELAPSED = re.compile(r"\+(?:[0-9]+[smhdw])+")
 _EPOCH_SECONDS = re.compile(r"@([0-9]{1,11})")
-_ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
-# Two depend on the host, Factory is no place; the trees count leap seconds or repeat names.
-_NO_ZONES = re.compile(r"localtime|posixrules|Factory|(?:right|posix)/.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ def parse_when(
     """
     if not isinstance(text, str):
         raise WhenError(f"a time is a text, not {type(text).__name__}", hint=FORMS)
-    question = _Question(_shown(text), _as_zone(timezone), _now(now))
+    question = _Question(_shown(text), as_zone(timezone), _now(now))
     return _EPOCH + _settle(_read(text.strip(" \t"), question), question, allow_past) * _MS
 
 
@@ -95,7 +93,7 @@ def instant_ms(
     if not isinstance(value, datetime):
         raise WhenError(f"a time is a text or a datetime, not {type(value).__name__}", hint=FORMS)
     since = _since_epoch(value)
-    zone = _as_zone(timezone)
+    zone = as_zone(timezone)
     if since is not None and now is None:
         # The common case; all others can take the time to say what is wrong.
         ms = -(-since // _MS)
@@ -107,24 +105,12 @@ def instant_ms(
     return _settle(since, question, allow_past)
 
 
-def load_zone(name: str) -> ZoneInfo:
-    """Load a time zone by its IANA name; WhenError names the nearest one there is."""
-    if not isinstance(name, str):
-        raise WhenError(f"a time zone is a name, not {type(name).__name__}", hint=_zone_hint(""))
-    try:
-        if _ZONE_NAME.fullmatch(name) and not _NO_ZONES.fullmatch(name):
-            return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        pass  # not found; no zone file; a folder, or a name too long for a file
-    raise WhenError(f"unknown time zone {printable(name[:60])!r}", hint=_zone_hint(name))
-
-
 def describe(instant_ms: int, zone: str | tzinfo | None, now_ms: int) -> str:
     """Tell an instant (ms since the epoch) in `zone`, in UTC, and how far it is from `now_ms`.
 
     Without a zone: in UTC and how far. Such as "2026-07-04T17:00:00Z, in 3d 2h".
     """
-    known = _as_zone(zone)
+    known = as_zone(zone)
     distance = in_words(instant_ms - now_ms)
     try:
         instant = _EPOCH + timedelta(milliseconds=instant_ms)
@@ -136,7 +122,7 @@ def describe(instant_ms: int, zone: str | tzinfo | None, now_ms: int) -> str:
 
 def describe_shortly(instant_ms: int, zone: str | tzinfo | None) -> str:
     """Tell an instant in `zone`, or without one in UTC, and nothing else."""
-    known = _as_zone(zone)
+    known = as_zone(zone)
     try:
         instant = _EPOCH + timedelta(milliseconds=instant_ms)
         return _iso(instant.astimezone(known)) if known else _utc_text(instant)
@@ -268,55 +254,10 @@ def _twice(hits: list[timedelta], zone: tzinfo, question: _Question) -> WhenErro
 
 
 def _never(tries: list[timedelta], zone: tzinfo, question: _Question) -> WhenError:
-    change = _change(min(tries), max(tries), zone)
+    second = timedelta(seconds=1)
+    change = first_change(min(tries) // second, -(-max(tries) // second), zone) * second
     last, first = _local(change - _SLACK, zone), _local(change, zone)
     return question.refuse(
         f"does not exist in {zone}: the clock is set forward",
         f"the nearest times are {last.isoformat()} and {first.isoformat()}",
     )
-
-
-def _change(low: timedelta, high: timedelta, zone: tzinfo) -> timedelta:
-    """Find the first second after `low` with another offset, at most `high`."""
-    second = timedelta(seconds=1)
-    start, end = low // second, -(-high // second)
-    before = _local(start * second, zone).utcoffset()
-    while end - start > 1:
-        middle = (start + end) // 2
-        if _local(middle * second, zone).utcoffset() == before:
-            start = middle
-        else:
-            end = middle
-    return end * second
-
-
-def _as_zone(zone: str | tzinfo | None) -> tzinfo | None:
-    if zone is None or isinstance(zone, ZoneInfo):
-        return zone
-    # A zone of pytz answers wrong offsets unless asked in its own way; its name is enough.
-    name = getattr(zone, "zone", None) if isinstance(zone, tzinfo) else zone
-    if isinstance(name, str):
-        return load_zone(name)
-    if not isinstance(zone, tzinfo):
-        kind = type(zone).__name__
-        raise WhenError(f"a time zone is a name or a tzinfo, not {kind}", hint=_zone_hint(""))
-    try:
-        _EPOCH.astimezone(zone)
-    except (TypeError, ValueError, NotImplementedError):
-        raise WhenError(f"the tzinfo {type(zone).__name__} is broken") from None
-    return zone
-
-
-def _zone_hint(name: str) -> str:
-    example = 'use an IANA name such as "Europe/Madrid" or "UTC"'
-    # Nearest by letters is wrong for abbreviations: PST is not EST.
-    if not name or len(name) > 60 or re.fullmatch(r"[A-Z]{2,5}", name):
-        return example
-    known = {zone.lower(): zone for zone in sorted(available_timezones())}
-    wanted = name.lower().replace(" ", "_")
-    cities = [zone for low, zone in known.items() if low.endswith(f"/{wanted}")]
-    import difflib
-
-    near = difflib.get_close_matches(wanted, known, n=1)
-    found = cities[:1] or [known[low] for low in near if not _NO_ZONES.fullmatch(known[low])]
-    return f'did you mean "{found[0]}"?' if found else example

@@ -53,6 +53,7 @@ RUN = (
     "processes.md",
     "testing.md",
     "load.md",
+    "cron.md",
 )
 _BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")
