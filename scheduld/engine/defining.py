@@ -9,6 +9,7 @@ import structlog
 from scheduld.engine.acceptance import Known, Stand, known_as, stand
 from scheduld.engine.announced import digests_of
 from scheduld.engine.timetable import listed
+from scheduld.errors import Conflict
 from scheduld.store import croncalls
 from scheduld.store.answers import to_ms
 from scheduld.store.cronanswers import Defined
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("scheduld.schedules")
 _ROUNDS = 3
+_FORGET_MS = 30 * 86_400_000
 _MOST_BYTES = 1024 * 1024
 
 
@@ -47,6 +49,22 @@ class Definer:
         commands = [("HSETNX", defs, _seen_as(one), now_ms) for one in self._own.values()]
         if commands:
             await self._link.commands(*commands)
+
+    async def forget_old(self) -> None:
+        """Forget when definitions were first seen that nobody has had for long, as it seems."""
+        defs = self._caller.keys.defs
+        (flat,) = await self._link.commands(("HGETALL", defs))
+        limit_ms = self._link.server.now_ms() - _FORGET_MS
+        old = {
+            field.decode(errors="replace")
+            for field, seen in zip(flat[::2], flat[1::2], strict=True)
+            if (to_ms(seen) or 0) < limit_ms
+        }
+        if old:
+            sets = await self._announced.live()
+            old -= {f"{name} {digest}" for one in sets for name, digest in one.items()}
+        if old:
+            await self._link.commands(("HDEL", defs, *old))
 
     async def settle(
         self, names: Collection[str], known: Mapping[str, Known | None]
@@ -128,7 +146,13 @@ class Definer:
             definitions = [
                 Definition(one, "config", _expected(known[one.name], one)) for one in batch
             ]
-            answers = await self._link.run(croncalls.define(self._caller, type_keys, definitions))
+            call = croncalls.define(self._caller, type_keys, definitions)
+            try:
+                answers = await self._link.run(call)
+            except Conflict as error:  # one type's keys: the others go on
+                for one in batch:
+                    self._tell_broken(one, error.message)
+                continue
             for one, answer in zip(batch, answers, strict=True):
                 if answer.code.is_stored:
                     marks[one.name] = answer.mark_ms
@@ -144,7 +168,8 @@ class Definer:
                     known[one.name] = Known(one.type, "runtime", answer.digest)
                     again.append(one.name)
                 else:
-                    self._tell_broken(one)
+                    key = type_keys.cron(one.name)
+                    self._tell_broken(one, f"{key} or a key beside it holds another kind of value")
         if fresh:
             flat = [part for pair in fresh.items() for part in pair]
             await self._link.commands(("HSET", self._caller.keys.crons, *flat))
@@ -159,15 +184,10 @@ class Definer:
                 log.warning(words, schedules=listed(new))
         self._told.update(stands)
 
-    def _tell_broken(self, one: Schedule) -> None:
+    def _tell_broken(self, one: Schedule, why: str) -> None:
         if one.name not in self._broken:
             self._broken.add(one.name)
-            key = self._caller.keys.type(one.type).cron(one.name)
-            log.error(
-                "schedule is not fired: its key in Redis holds another kind of value",
-                schedule=one.name,
-                hint=f"find it with TYPE {key}, and rename or remove it",
-            )
+            log.error("schedule is not fired", schedule=one.name, error=why)
 
 
 _WORDS = {

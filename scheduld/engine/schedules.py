@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger("scheduld.schedules")
 EVERY_S = 10.0
 _SOON_S = 2.0
+_PAUSE_S = 0.05
+"""Between two looks: a burst of changes is read together."""
 _SET_MS = 100
 """Two readings of the server's clock that differ by more were not of one clock that goes on."""
 
@@ -73,16 +75,17 @@ class Schedules:
         self._is_new = True
         self._unread: set[str] = set()
         self._count = 0
-        self._pause_s = EVERY_S
-        self._is_stopped = False
+        self._look_at = 0.0
+        self._not_before = 0.0
+        self._stopped = asyncio.Event()
 
     def is_over(self) -> bool:
         """Whether `stop` was called."""
-        return self._is_stopped
+        return self._stopped.is_set()
 
     def stop(self) -> None:
         """End the loop."""
-        self._is_stopped = True
+        self._stopped.set()
         self._wake.set()
 
     def look(self, name: str | None = None) -> None:
@@ -95,13 +98,14 @@ class Schedules:
 
     async def run_once(self) -> None:
         """Wait until something may have changed, and read it."""
-        is_asked = await wait_for(self._wake, self._pause_s)
-        if self._is_stopped:
+        await wait_for(self._wake, self._look_at - monotonic())
+        await wait_for(self._stopped, self._not_before - monotonic())
+        if self.is_over():
             return
         self._wake.clear()
         asked, self._asked = self._asked, set()
         is_new, self._is_new = self._is_new, False
-        is_whole = is_new or not is_asked
+        is_whole = is_new or monotonic() >= self._look_at
         done = False
         try:
             # The pollers tell outages, the ticker what a full server refuses.
@@ -112,7 +116,10 @@ class Schedules:
             if not done:
                 self._asked |= asked
                 self._is_new = self._is_new or is_new
-            self._pause_s = EVERY_S if done else _SOON_S
+                self._look_at = monotonic() + _SOON_S
+            elif is_whole:
+                self._look_at = monotonic() + EVERY_S
+            self._not_before = monotonic() + _PAUSE_S
 
     async def _refresh(self, asked: set[str], *, is_whole: bool, is_new: bool) -> None:
         if is_new:
@@ -120,6 +127,7 @@ class Schedules:
             # defines one has announced it.
             await self._definer.first_see()
             await self._presence.announce()
+            await self._definer.forget_old()
         known = await (self._read_all() if is_whole else self._read_some(asked))
         fresh = set(known) if is_new else asked
         await self._serve_own(known, fresh)
@@ -208,14 +216,14 @@ class Schedules:
             log.error("cannot read schedules", type=type_name, error=error.message)
             return
         for name, record in zip(names, records, strict=True):
-            if record is None or not self._is_readable(record):
+            if record is None or not self._is_readable(record, type_name):
                 self._ticker.drop(name)
             elif (one := record.schedule) is not None and one.enabled and not record.moved:
                 await self._ticker.serve(one, record.digest, record.mark_ms)
 
-    def _is_readable(self, record: CronRecord) -> bool:
+    def _is_readable(self, record: CronRecord, type_name: str) -> bool:
         """Whether a stored definition can be fired; else that is told once."""
-        if record.schedule is not None:
+        if record.schedule is not None and record.schedule.type == type_name:
             self._unread.discard(record.name)
             return True
         if record.name not in self._unread:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger("scheduld.ticker")
 _LONGEST_S = 15.0
 """Longest sleep: a clock that was set is noticed then at the latest."""
+_AT_ONCE = 4
+"""So many types are fired at one time: a minute begins for all of them."""
 _TURN_S = 0.01
 """So long the loop may compute before others have their turn."""
 _LATER_MS = 10_000
@@ -95,7 +97,7 @@ class Ticker:
         if entry is None or entry.digest != digest:
             try:
                 entry = Entry(schedule, digest, rule_of_schedule(schedule), mark_ms)
-            except ScheduldError as error:
+            except Exception as error:  # noqa: BLE001 - a definition may hold anything
                 self._table.drop(schedule.name)
                 await self._park(schedule, digest, error)
                 return
@@ -167,14 +169,23 @@ class Ticker:
             # Due until that is answered, whatever happens in between.
             self._table.plan(entry, now_ms)
             by_type.setdefault(entry.schedule.type, []).append(entry)
-        for type_name, entries in by_type.items():
-            planned: list[Planned] = []
-            for entry in entries:
-                planned += await self._decide(entry, now_ms)
-                await self._breathe()
-            for start in range(0, len(planned), MOST_SCHEDULES):
-                if not self.is_over():
-                    await self._send(type_name, planned[start : start + MOST_SCHEDULES])
+        groups = list(by_type.items())
+        for start in range(0, len(groups), _AT_ONCE):
+            jobs = [self._fire(*group, now_ms) for group in groups[start : start + _AT_ONCE]]
+            for error in await asyncio.gather(*jobs, return_exceptions=True):
+                if error is not None:
+                    raise error
+        await self.mend()
+
+    async def _fire(self, type_name: str, entries: Sequence[Entry], now_ms: int) -> None:
+        """Fire what is due of the schedules of one type."""
+        planned: list[Planned] = []
+        for entry in entries:
+            planned += await self._decide(entry, now_ms)
+            await self._breathe()
+        for start in range(0, len(planned), MOST_SCHEDULES):
+            if not self.is_over():
+                await self._send(type_name, planned[start : start + MOST_SCHEDULES])
 
     async def _decide(self, entry: Entry, now_ms: int) -> list[Planned]:
         """Decide about one schedule; a rule that is broken must not stop the others."""
@@ -211,11 +222,11 @@ class Ticker:
             if self._table.has(one.entry):
                 await self._answered(one, answer)
                 await self._breathe()
-        await self.mend()
 
     async def _answered(self, one: Planned, answer: TickedAs) -> None:
         entry, code = one.entry, answer.code
         if code.is_told:
+            self._parked.pop(entry.name, None)
             self._marked(entry, answer.mark_ms or 0)
             self._table.plan(entry, one.again_ms)
         elif code is Ticked.OTHER_MARK:
@@ -289,7 +300,6 @@ class Ticker:
     async def _plan_next(self, entry: Entry) -> None:
         try:
             self._table.plan(entry, entry.rule.after(entry.mark_ms))
-            self._parked.pop(entry.name, None)
         except Exception as error:  # noqa: BLE001 - a broken rule must not stop the others
             self._table.plan(entry, None)
             await self._park(entry.schedule, entry.digest, error)

@@ -172,8 +172,9 @@ def test_stored_fields_may_be_anything(store: Store) -> None:
     """Numbers and texts that others wrote into the hash break no call and no reading."""
     crons = Crons(store)
     crons.define(daily(overlap="allow"))
-    names = ("runs", "most", "keep", "skips", "queued", "last", "orphan")
+    names = ("runs", "most", "keep", "skips", "queued", "last", "orphan", "max_runs")
     junk: Any = dict.fromkeys(names, b"\xff x")
+    junk["keep"] = b"9" * 40 + b" " + b"9" * 40
     store.redis.hset(store.type.cron("daily"), mapping=junk)
     record = crons.record()
     assert (record.runs, record.skips, record.last, record.orphan_ms) == (0, (), None, None)

@@ -257,6 +257,13 @@ def test_a_gap_before_a_tick(store: Store) -> None:
     assert len(crons.history()) == 2
 
 
+def test_neither_tick_nor_gap(store: Store) -> None:
+    """A call with nothing in it changes nothing, and stops no other."""
+    crons = defined(store)
+    told = crons.fire(crons.a_tick(tick_ms=None), crons.a_tick())
+    assert [one.code.name for one in told] == ["OTHER_MARK", "FIRED"]
+
+
 def test_several_ticks_of_one_schedule_in_one_call(store: Store) -> None:
     """Each names the one before as its watermark; behind a refused one none is fired."""
     crons = defined(store, overlap="allow")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -60,13 +62,12 @@ async def test_each_instant_is_fired_once_by_three_replicas(site: Site) -> None:
     await has_fired(site, 8)
     ticks = await fired(site)
     assert {after - before for before, after in pairwise(ticks)} == {200}
-    await until(lambda: len(journal.ids) >= 8, "their runs")
+    firsts = {tick_id("report", tick, is_fine=True): tick for tick in ticks[:8]}
+    await until(lambda: firsts.keys() <= begun.keys(), "their runs")
     assert len(journal.ids) == len(set(journal.ids))
-    first = journal.starts[0]
-    assert first.id in {tick_id("report", tick, is_fine=True) for tick in ticks}
-    assert first.payload == {"kind": "daily"}
-    for tick in ticks[:8]:
-        assert begun[tick_id("report", tick, is_fine=True)] >= tick
+    assert journal.starts[0].id in firsts
+    assert journal.starts[0].payload == {"kind": "daily"}
+    assert all(begun[task_id] >= tick for task_id, tick in firsts.items())
 
 
 async def test_a_new_schedule_does_not_fire_for_the_past(site: Site) -> None:
@@ -313,6 +314,49 @@ async def test_one_broken_schedule_does_not_stop_the_others(site: Site) -> None:
     assert not whole.parked
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"type": "b"},
+        {"every": ["1s"]},
+        {"every": "0s"},
+        {"every": None},
+        {"timezone": "Mars/Olympus"},
+        {"starts_at_ms": "soon"},
+        {"jitter_ms": "5"},
+        {"keep_history": 5},
+    ],
+)
+async def test_stored_nonsense_stops_nothing(site: Site, values: dict[str, Any]) -> None:
+    """A definition that another program has spoilt is told and left out; others go on."""
+    journal = Journal()
+    await add_at_run_time(site, schedule("spoilt"))
+    key = site.keys.type("a").cron("spoilt")
+    definition = json.loads(await site.redis.hget(key, "definition"))
+    await site.redis.hset(key, "definition", json.dumps({**definition, **values}))
+    with capture_logs() as logs:
+        await site.start(duty("a", journal.inline()), schedules=[schedule("good")])
+        await until(lambda: [log for log in logs if log["log_level"] == "error"], "it is told")
+        await has_fired(site, 3, "good")
+    assert len([log for log in logs if log["log_level"] == "error"]) == 1, logs
+    assert not [log for log in logs if "loop paused" in log["event"]]
+
+
+@pytest.mark.parametrize("key", ["crons", "defs", "nodes"])
+async def test_common_keys_of_a_wrong_type(site: Site, key: str) -> None:
+    """While such a key holds something else that is told, tasks run, and what fires goes on."""
+    journal = Journal()
+    await site.start(duty("a", journal.inline()), schedules=[schedule()])
+    await has_fired(site, 1)
+    name = getattr(site.keys, key)
+    await site.redis.delete(name)
+    await site.redis.set(name, "text")
+    count = len(await fired(site))
+    await has_fired(site, count + 5)
+    task_id = await site.add("a")
+    await site.ended("a", task_id)
+
+
 class Broken:
     """A rule that finds out that it does not go forward."""
 
@@ -417,17 +461,17 @@ async def test_many_at_one_instant_do_not_block_the_loop(site: Site) -> None:
     every = [schedule(f"s{number}", every="2s") for number in range(600)]
     member = await site.start(duty("a", journal.inline(), concurrency=50), schedules=every)
     await until(lambda: serves(member, "s599"), "all are served")
-    longest, last = 0.0, asyncio.get_running_loop().time()
+    longest, last = 0.0, time.thread_time()
 
     async def watch() -> None:
         nonlocal longest, last
         while len(journal.ids) < 600:
             await asyncio.sleep(0)
-            now = asyncio.get_running_loop().time()
+            now = time.thread_time()
             longest, last = max(longest, now - last), now
 
     await asyncio.wait_for(watch(), 20)
-    assert longest < 0.25
+    assert longest < 0.15, "seconds of this thread's CPU, whatever else the machine does"
     assert len(set(journal.ids)) == len(journal.ids)
 
 

@@ -27,21 +27,23 @@ local function schedule(name, cron)
       known[field] = values[index]
     end
     known.mark, known.runs = number(known.mark) or 0, number(known.runs) or 0
+    known.max_runs = number(known.max_runs)
     return known.digest and known or nil
   end
 
   -- Adds to the history: 'o' outcome, then fields and values.
   function self.record(known, outcome, ...)
     local count, age = string.match(known.keep or '', '^(%d+) (%d+)$')
+    count, age = int(number(count) or 1000), number(age) or 7776e6
     local at = given_now == '' and '*' or int(now) .. '-*'
-    local added = redis.pcall('XADD', ticks, 'MAXLEN', '~', count or '1000', at, 'o', outcome, ...)
+    local added = redis.pcall('XADD', ticks, 'MAXLEN', '~', count, at, 'o', outcome, ...)
     if type(added) == 'table' then
       -- A clock by hand went backwards.
-      redis.call('XADD', ticks, 'MAXLEN', '~', count or '1000', '*', 'o', outcome, ...)
+      redis.call('XADD', ticks, 'MAXLEN', '~', count, '*', 'o', outcome, ...)
     end
     -- Only whole blocks of a hundred go.
     if known.length >= 100 then
-      redis.call('XTRIM', ticks, 'MINID', '~', int(math.max(0, now - (tonumber(age) or 7776e6))))
+      redis.call('XTRIM', ticks, 'MINID', '~', int(math.max(0, now - age)))
     end
   end
 
@@ -105,7 +107,7 @@ local function schedule(name, cron)
     if not id then
       return
     end
-    if tick ~= '' and known.max_runs and known.runs >= tonumber(known.max_runs) then
+    if tick ~= '' and known.max_runs and known.runs >= known.max_runs then
       self.told(known, tick, 'skipped', id, 'max_runs')
       return
     end

@@ -1,18 +1,20 @@
 -- Whether a tick becomes a task, as codes of cron_tick.lua.
 
--- What is decided from anything but what is stored changes nothing: a code, and what differs.
+-- What was decided from anything but what is stored changes nothing: a code, and what differs.
+-- last: the instant that the watermark is to become.
 local function refusal(known, digest, mark, last)
+  last = number(last) or 0
   if not known then
     return known == false and 17 or 15, ''
   elseif known.moved then
     return 18, known.moved
   elseif known.digest ~= digest then
     return 12, known.digest
-  elseif known.mark ~= tonumber(mark) or tonumber(last) <= known.mark then
+  elseif known.mark ~= tonumber(mark) or last <= known.mark then
     return 11, ''
-  elseif known.paused or tonumber(last) > now then
+  elseif known.paused or last > now then
     return known.paused and 13 or 14, ''
-  elseif known.max_runs and known.runs >= tonumber(known.max_runs) then
+  elseif known.max_runs and known.runs >= known.max_runs then
     return 16, ''
   end
 end
