@@ -134,7 +134,9 @@ def schedules(client: Client) -> None:
     assert_type(info.definition, Schedule | None)
     assert_type(info.next, datetime | None)
     assert_type(client.schedules.list("email"), list[ScheduleInfo])
-    assert_type(client.schedules.next("a", 3, after=datetime(2026, 1, 1)), list[NextTick])
+    assert_type(
+        client.schedules.next("a", 3, after=datetime(2026, 1, 1, tzinfo=UTC)), list[NextTick]
+    )
     assert_type(client.schedules.history("a"), list[Tick])
     assert_type(client.schedules.pause("a", reason="x"), SchedulePause)
     assert_type(client.schedules.resume("a", catch_up=True), Resumed)
