@@ -131,8 +131,8 @@ def _of_schedule(name: str, after: str | None) -> tuple[Schedule, Iterator[NextT
         return schedule, _ticks(schedule, _base(after, schedule, None))
     if info.definition is None or info.state == "broken":
         raise Conflict(f"schedule {name} cannot be read: {info.error}")
-    _note_state(info)
     base = _base(after, info.definition, info.now_ms)
+    _note_state(info)
     skips = [(skip.from_ms, skip.to_ms) for skip in info.skips]
     return info.definition, _ticks(info.definition, base, skips, info.runs)
 

@@ -15,7 +15,7 @@ from scheduld.timezones import load_zone
 from scheduld.when import describe, describe_shortly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scheduld.calendar.preview import NextTick
     from scheduld.client.schedule_records import ScheduleInfo, Tick
@@ -112,14 +112,13 @@ def _story(info: ScheduleInfo) -> Iterator[tuple[str, str]]:
         yield from _settings(schedule, moment)
 
 
-def _settings(schedule: Schedule, moment: object) -> Iterator[tuple[str, str]]:
-    tell = moment if callable(moment) else str
+def _settings(schedule: Schedule, moment: Callable[[int | None], str]) -> Iterator[tuple[str, str]]:
     yield "payload", json.dumps(dict(schedule.payload), ensure_ascii=False)
     yield "catch_up", f"{schedule.catch_up}, within {format_ms(schedule.catch_up_window_ms)}"
     most = f", up to {schedule.max_unfinished}" if schedule.overlap == "allow" else ""
     yield "overlap", schedule.overlap + most
-    yield "starts_at", tell(schedule.starts_at_ms) if schedule.starts_at_ms is not None else ""
-    yield "ends_at", tell(schedule.ends_at_ms) if schedule.ends_at_ms is not None else ""
+    yield "starts_at", moment(schedule.starts_at_ms)
+    yield "ends_at", moment(schedule.ends_at_ms)
     yield "max_runs", "" if schedule.max_runs is None else str(schedule.max_runs)
     yield "jitter", format_ms(schedule.jitter_ms) if schedule.jitter_ms else ""
     yield "dst_gap", schedule.dst_gap if schedule.dst_gap != "shift" else ""

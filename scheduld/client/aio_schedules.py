@@ -66,7 +66,8 @@ class AsyncSchedules:
     async def remove(self, name: str) -> int:
         """Remove a schedule that was added at run time; its waiting tasks are cancelled.
 
-        Returns how many. What runs goes on. Raises Conflict for one of a config file.
+        Returns how many. What runs goes on. Raises Conflict for one of a config file, as long as
+        a daemon has it.
         """
         return await self._do(self._asked.remove(name))
 

@@ -60,9 +60,9 @@ class Definer:
 
     def _define(self, scope: Scope, known: Known, wanted: Known) -> Verb[ScheduleInfo]:
         name = self.schedule.name
-        if known.origin == "config":
-            raise _of_config(name)
         record = yield from _record(scope, known.type, name)
+        if known.origin == "config":
+            raise _of_config(name, record)
         if record is not None and known == wanted and record.digest == wanted.digest:
             # The same again: an answer was lost, or somebody was quicker with just this.
             return replace((yield from get(scope, name)), created=self.is_ours)
@@ -120,11 +120,13 @@ class Removal:
                 return self.cancelled
             raise
         if known.origin == "config":
-            raise Conflict(
-                f"schedule {name} is in a config file",
-                hint="take it out of the file, and it is removed 10 minutes after the last daemon"
-                " that has it; pause stops it at once",
-            )
+            record = yield from _record(scope, known.type, name)
+            if record is not None and record.orphan_ms is None:
+                raise Conflict(
+                    f"schedule {name} is in a config file",
+                    hint="take it out of the file, and it is removed 10 minutes after the last"
+                    " daemon that has it; pause stops it at once",
+                )
         self.is_sent = True
         self.cancelled += yield from _remove_all(scope, known.type, name, "removed by hand")
         # Only what was found: somebody may have added another in its place.
@@ -153,7 +155,12 @@ def _record(scope: Scope, type_name: str, name: str) -> Verb[CronRecord | None]:
     return found
 
 
-def _of_config(name: str) -> Conflict:
+def _of_config(name: str, record: CronRecord | None = None) -> Conflict:
+    if record is not None and record.orphan_ms is not None:
+        return Conflict(
+            f"schedule {name} was in a config file, and is kept for 10 minutes",
+            hint="remove it first, if it is not to come back",
+        )
     return Conflict(
         f"schedule {name} is in a config file", hint="change it there, or take another name"
     )

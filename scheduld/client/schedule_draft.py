@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from scheduld import payload as codec
 from scheduld.calendar.bounds import bound_ms
-from scheduld.calendar.checking import faults
+from scheduld.calendar.checking import Fault, faults
 from scheduld.calendar.every import parse_every
 from scheduld.client.adding import check_type
 from scheduld.duration import UNITS_MS, format_ms, parse_duration_ms
@@ -78,37 +78,25 @@ def draft(
 ) -> Schedule:
     """Make a schedule; raises InvalidInput for the first thing that is wrong with it."""
     _check_keys(given)
-    zone = zone_name(given.get("timezone"), settings.timezone)
     values = {key: value for key, value in given.items() if value is not None}
-    kept: dict[str, Any] = {"timezone": zone}
-    for key, words in _CHOICES.items():
-        if key in values:
-            kept[key] = _choice(key, values[key], words)
-    if "cron" in values:
-        kept["cron"] = _text("cron", values["cron"])
-    if "every" in values:
-        kept["every"] = str(parse_every(values["every"]))
-    for key, least in (("max_unfinished", 1), ("max_runs", 1)):
-        if key in values:
-            kept[key] = _whole(
-                key, values[key], least, 10_000 if key == "max_unfinished" else _MOST
-            )
+    zone = zone_name(values.get("timezone"), settings.timezone)
+    kept = {
+        field: parse(key, values[key]) for key, (field, parse) in _PARSERS.items() if key in values
+    }
     for key in ("starts_at", "ends_at"):
         if key in values:
             kept[f"{key}_ms"] = bound_ms(values[key], zone, is_end=key == "ends_at")
-    for key in ("catch_up_window", "jitter"):
-        if key in values:
-            kept[f"{key}_ms"] = parse_duration_ms(values[key], what=key)
-    if kept.get("jitter_ms", 0) > _LONGEST_JITTER_MS:
-        raise InvalidInput(f"jitter is at most {format_ms(_LONGEST_JITTER_MS)}")
-    if "enabled" in values:
-        kept["enabled"] = _flag("enabled", values["enabled"])
-    if "keep_history" in values:
-        kept["keep_history"] = _keep(values["keep_history"])
-    kept["payload"] = _payload(values.get("payload", {}), settings.max_payload)
-    schedule = Schedule(name=check_schedule(name), type=check_type(type_name), **kept)
+    # As the tasks will have it: tuples are arrays.
+    _, payload = codec.snapshot(values.get("payload", {}), max_bytes=settings.max_payload)
+    schedule = Schedule(
+        name=check_schedule(name),
+        type=check_type(type_name),
+        timezone=zone,
+        payload=payload,
+        **kept,
+    )
     for fault in faults(schedule):
-        raise _error(fault.message, fault.hint, fault.keys)
+        raise _error(fault)
     return schedule
 
 
@@ -135,11 +123,11 @@ def zone_name(given: object, default: str | None = None) -> str:
     return name
 
 
-def _error(message: str, hint: str | None, keys: tuple[str, ...]) -> ScheduldError:
-    is_cron = keys[0] == "cron" and not message.startswith("needs")
-    if message.startswith("needs"):
-        message = f"a schedule {message}"
-    return (CronError if is_cron else InvalidInput)(message, hint=hint)
+def _error(fault: Fault) -> ScheduldError:
+    if fault.message.startswith("needs"):
+        return InvalidInput(f"a schedule {fault.message}", hint=fault.hint)
+    kind = CronError if fault.keys[0] == "cron" else InvalidInput
+    return kind(fault.message, hint=fault.hint)
 
 
 def _check_keys(given: Mapping[str, Any]) -> None:
@@ -153,7 +141,8 @@ def _check_keys(given: Mapping[str, Any]) -> None:
             raise InvalidInput(f"a schedule has no setting {key!r:.60}", hint=hint)
 
 
-def _choice(key: str, value: object, words: tuple[str, ...]) -> str:
+def _choice(key: str, value: object) -> str:
+    words = _CHOICES[key]
     if value not in words:
         told = printable(str(value)[:40])
         raise InvalidInput(f"{key} is {', '.join(words[:-1])} or {words[-1]}, not {told!r}")
@@ -166,9 +155,28 @@ def _text(key: str, value: object) -> str:
     return value.strip(" \t")
 
 
-def _whole(key: str, value: object, least: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"{key} is a whole number from {least} to {most}")
+def _period(key: str, value: Any) -> str:
+    return str(parse_every(value, what=key))
+
+
+def _duration(key: str, value: Any) -> int:
+    return parse_duration_ms(value, what=key)
+
+
+def _jitter(key: str, value: Any) -> int:
+    ms = parse_duration_ms(value, what=key)
+    if ms > _LONGEST_JITTER_MS:
+        raise InvalidInput(f"{key} is at most {format_ms(_LONGEST_JITTER_MS)}")
+    return ms
+
+
+def _unfinished(key: str, value: object) -> int:
+    return _whole(key, value, 10_000)
+
+
+def _whole(key: str, value: object, most: int = _MOST) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise InvalidInput(f"{key} is a whole number from 1 to {most}")
     return value
 
 
@@ -178,19 +186,26 @@ def _flag(key: str, value: object) -> bool:
     return value
 
 
-def _keep(value: object) -> Keep:
+def _keep(key: str, value: object) -> Keep:
     default = Schedule(name="", type="").keep_history
     if not isinstance(value, Mapping) or not value.keys() <= {"count", "age"}:
-        raise InvalidInput("keep_history has count and age", hint='such as {"count": 100}')
-    count = _whole("keep_history.count", value.get("count", default.count), 1, _MOST)
+        raise InvalidInput(f"{key} has count and age", hint='such as {"count": 100}')
     age = value.get("age")
-    age_ms = default.age_ms if age is None else parse_duration_ms(age, what="keep_history.age")
+    age_ms = default.age_ms if age is None else parse_duration_ms(age, what=f"{key}.age")
     if not age_ms:
-        raise InvalidInput("keep_history.age is above 0")
-    return Keep(count=count, age_ms=age_ms)
+        raise InvalidInput(f"{key}.age is above 0")
+    return Keep(count=_whole(f"{key}.count", value.get("count", default.count)), age_ms=age_ms)
 
 
-def _payload(value: object, most: int) -> dict[str, Any]:
-    # As the tasks will have it: tuples are arrays.
-    _, copy = codec.snapshot(value, max_bytes=most)
-    return copy
+_PARSERS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "cron": ("cron", _text),
+    "every": ("every", _period),
+    "catch_up_window": ("catch_up_window_ms", _duration),
+    "max_unfinished": ("max_unfinished", _unfinished),
+    "max_runs": ("max_runs", _whole),
+    "jitter": ("jitter_ms", _jitter),
+    "enabled": ("enabled", _flag),
+    "keep_history": ("keep_history", _keep),
+    **{key: (key, _choice) for key in _CHOICES},
+}
+"""Each setting that stands for itself: the field that it becomes, and how its value is read."""

@@ -77,7 +77,10 @@ def _gap(found: Found) -> Gap | None:
     record = found.record
     if record.paused_ms is None:
         return None
-    rule = rule_of_schedule(found.schedule)
+    try:
+        rule = rule_of_schedule(found.schedule)
+    except InvalidInput:
+        return None  # it fires no more, but its pause can be ended
     first = rule.after(record.mark_ms)
     if first is None or first > record.now_ms:
         return None

@@ -8,6 +8,7 @@ import structlog
 
 from scheduld.engine.acceptance import Known, Stand, known_as, stand
 from scheduld.engine.announced import digests_of
+from scheduld.engine.orphans import remove
 from scheduld.engine.timetable import listed
 from scheduld.errors import Conflict
 from scheduld.store import croncalls
@@ -51,20 +52,18 @@ class Definer:
             await self._link.commands(*commands)
 
     async def forget_old(self) -> None:
-        """Forget when definitions were first seen that nobody has had for long, as it seems."""
-        defs = self._caller.keys.defs
-        (flat,) = await self._link.commands(("HGETALL", defs))
+        """Forget when definitions were first seen of schedules that are long gone."""
+        keys = self._caller.keys
+        flat, names = await self._link.commands(("HGETALL", keys.defs), ("HKEYS", keys.crons))
         limit_ms = self._link.server.now_ms() - _FORGET_MS
-        old = {
-            field.decode(errors="replace")
+        known = {*names, *(name.encode() for name in self._own)}
+        old = [
+            field
             for field, seen in zip(flat[::2], flat[1::2], strict=True)
-            if (to_ms(seen) or 0) < limit_ms
-        }
+            if (to_ms(seen) or 0) < limit_ms and field.partition(b" ")[0] not in known
+        ]
         if old:
-            sets = await self._announced.live()
-            old -= {f"{name} {digest}" for one in sets for name, digest in one.items()}
-        if old:
-            await self._link.commands(("HDEL", defs, *old))
+            await self._link.commands(("HDEL", keys.defs, *old))
 
     async def settle(
         self, names: Collection[str], known: Mapping[str, Known | None]
@@ -89,24 +88,21 @@ class Definer:
 
     async def _mark_moved(self, name: str, before: Known | None) -> None:
         """Let nothing be fired any more in the type that a schedule leaves."""
-        to = self._own[name].type
-        if before is not None and before.type != to:
+        one = self._own[name]
+        if before is not None and before.type != one.type:
             keys = self._caller.keys.type(before.type)
-            await self._link.run(croncalls.move(self._caller, keys, name, to=to))
+            try:
+                await self._link.run(croncalls.move(self._caller, keys, name, to=one.type))
+            except Conflict as error:
+                self._tell_broken(one, error.message)
 
     async def _remove_moved(self, name: str, before: Known | None) -> None:
-        to = self._own[name].type
-        if before is None or before.type == to:
-            return
-        keys = self._caller.keys.type(before.type)
-        start: int | None = None
-        while True:
-            call = croncalls.remove(
-                self._caller, keys, name, reason=f"moved to type {to}", start=start
-            )
-            start = (await self._link.run(call)).start
-            if start is None:
-                return
+        one = self._own[name]
+        if before is not None and before.type != one.type:
+            try:
+                await remove(self._link, self._caller, before.type, name, f"moved to {one.type}")
+            except Conflict as error:
+                self._tell_broken(one, error.message)
 
     async def _stands(
         self, names: Collection[str], known: Mapping[str, Known | None]

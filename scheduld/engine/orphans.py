@@ -77,18 +77,32 @@ class Orphans:
         if not (is_name(name) and is_name(type_name)):
             return False
         keys = self._caller.keys.type(type_name)
+        call = croncalls.orphan(self._caller, keys, name, after_ms=self._after_ms)
         try:
-            answer = await self._link.run(
-                croncalls.orphan(self._caller, keys, name, after_ms=self._after_ms)
-            )
-            start = answer.start
-            while start is not None:
-                call = croncalls.remove(self._caller, keys, name, reason=_REASON, start=start)
-                start = (await self._link.run(call)).start
+            answer = await self._link.run(call)
+            if answer.start is not None:
+                await remove(self._link, self._caller, type_name, name, _REASON, answer.start)
         except Conflict as error:
             log.error("cannot remove a schedule", schedule=name, error=error.message)
             return False
         return answer.is_removed or answer.code is Steered.GONE
+
+
+async def remove(
+    link: AsyncLink,
+    caller: Caller,
+    type_name: str,
+    name: str,
+    reason: str,
+    start: int | None = None,
+) -> None:
+    """Remove a schedule and cancel its waiting tasks, or (`start`) go on with these."""
+    keys = caller.keys.type(type_name)
+    while True:
+        call = croncalls.remove(caller, keys, name, reason=reason, start=start)
+        start = (await link.run(call)).start
+        if start is None:
+            return
 
 
 _REASON = "no replica announces it"

@@ -51,6 +51,7 @@ class Presence:
         self._on_lost = on_lost
         self._stop = asyncio.Event()
         self._pause_s = 0.0
+        self._is_seen = not definitions
         self._is_told = False
 
     def is_over(self) -> bool:
@@ -68,10 +69,15 @@ class Presence:
             # The pollers tell outages; a full server refuses this, and work goes on all the same.
             self._pause_s = _SOON_S
             with suppress(Unreachable, OutcomeUnknown):
-                await self.announce()
+                await self._announce()
                 self._pause_s = EVERY_S
 
-    async def announce(self) -> None:
+    async def announce_schedules(self) -> None:
+        """Write the record, from now on with the schedules, once it is noted when they were seen."""
+        self._is_seen = True
+        await self._announce()
+
+    async def _announce(self) -> None:
         """Write the record; what does not change in it only once, and when it was lost."""
         node = self._keys.node(self._replica)
         about: dict[str, str | int] = {
@@ -80,7 +86,8 @@ class Presence:
             "version": __version__,
             "types": " ".join(self._types),
         }
-        if not self._is_told:
+        tells_schedules = self._is_seen and not self._is_told
+        if tells_schedules:
             about |= self._schedules
         fields = [part for pair in about.items() for part in pair]
         now_ms = int(self._link.server.now_ms())
@@ -92,15 +99,16 @@ class Presence:
         )
         if new_fields:
             # The first time, or a flushed or restored server has forgotten all this.
-            more = [part for pair in self._schedules.items() for part in pair]
             await self._link.commands(
                 ("SET", self._keys.format, FORMAT, "NX"),
                 ("SADD", self._keys.types, *self._types),
-                ("HSET", node, *more),
             )
         if new_fields and self._is_told:
+            # Written whole again, but not before it is noted anew when they were first seen.
+            self._is_seen = self._is_told = False
             self._on_lost()
-        self._is_told = True
+        elif tells_schedules:
+            self._is_told = True
 
     async def leave(self) -> None:
         """Take the record away."""

@@ -126,7 +126,7 @@ class Schedules:
             # In this order: who sees a definition announced can tell how old it is, and who
             # defines one has announced it.
             await self._definer.first_see()
-            await self._presence.announce()
+            await self._presence.announce_schedules()
             await self._definer.forget_old()
         known = await (self._read_all() if is_whole else self._read_some(asked))
         fresh = set(known) if is_new else asked

@@ -227,6 +227,8 @@ class Ticker:
         entry, code = one.entry, answer.code
         if code.is_told:
             self._parked.pop(entry.name, None)
+            if self._broken:
+                self._broken -= {f"schedule {entry.name}", f"type {entry.schedule.type}"}
             self._marked(entry, answer.mark_ms or 0)
             self._table.plan(entry, one.again_ms)
         elif code is Ticked.OTHER_MARK:

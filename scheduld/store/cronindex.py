@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from scheduld.names import is_name
 from scheduld.store.answers import text
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class Known(NamedTuple):
     def read(cls, raw: bytes | None) -> Known | None:
         """Read an entry; None for none, and for what is no such entry."""
         words = text(raw or b"").split(" ")
-        if len(words) != 3 or words[1] not in ("config", "runtime"):
+        if len(words) != 3 or words[1] not in ("config", "runtime") or not is_name(words[0]):
             return None
         return cls(words[0], cast("Origin", words[1]), words[2])
 

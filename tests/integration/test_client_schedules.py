@@ -455,6 +455,23 @@ def test_name_of_the_config(scheduld: Scheduler, ask: Callable[..., Any], tmp_pa
     assert ask("pause", "daily").reason == ""
 
 
+def test_name_that_a_config_has_left(
+    scheduld: Scheduler, ask: Callable[..., Any], tmp_path: Any
+) -> None:
+    """A schedule that no daemon has any more can be removed by hand, and its name taken."""
+    file = tmp_path / "scheduld.toml"
+    file.write_text(
+        '[types.report]\nhandler = "log"\n[schedules.daily]\ntype = "report"\ncron = "@daily"\n'
+    )
+    scheduld.load(file)
+    _redis(scheduld, "HSET", f"{scheduld.namespace}:{{report}}:cron:daily", "orphan", "1")
+    assert ask("get", "daily").state == "orphaned"
+    with pytest.raises(Conflict, match="was in a config file"):
+        _add(ask)
+    ask("remove", "daily")
+    assert _add(ask).created
+
+
 def test_half_there(scheduld: Scheduler, ask: Callable[..., Any]) -> None:
     """A name whose add was interrupted is told as such, and the add or a removal mends it."""
     crons = f"{scheduld.namespace}:crons"

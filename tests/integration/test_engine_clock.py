@@ -102,6 +102,20 @@ async def test_a_clock_that_is_set_back_repeats_nothing(
     assert len(set(journal.ids)) == len(journal.ids)
 
 
+@pytest.mark.parametrize("rate", [0.97, 0.999, 1.001, 1.03])
+async def test_a_clock_with_another_pace(site: Site, clock: MovedClock, rate: float) -> None:
+    """However fast the server's clock runs, each instant is fired, and none before it has come."""
+    journal = Journal()
+    for _ in range(2):
+        await site.start(duty("a", journal.inline()), schedules=[schedule(every="250ms")])
+    clock.put(rate=rate)
+    await has_fired(site, 10)
+    ticks = await fired(site)
+    assert {after - before for before, after in pairwise(ticks)} == {250}
+    records = [one for one in await history(site) if one.outcome == "fired"]
+    assert all(one.at_ms >= (one.tick_ms or 0) for one in records)
+
+
 async def test_a_frozen_server_loses_no_instant(site: Site, server: RunningServer) -> None:
     """What it missed is made up for as the rule says; each instant is fired or told, once."""
     journal = Journal()

@@ -478,3 +478,21 @@ async def test_many_at_one_instant_do_not_block_the_loop(site: Site) -> None:
 def test_helpers() -> None:
     """The schedule of these tests is one that a config could have."""
     assert Schedule.from_json("report", schedule().to_json()) == schedule()
+
+
+async def test_a_paused_type_collects_no_more_than_allowed(site: Site) -> None:
+    """Ticks go on while nothing is run of them; what waits stays within `max_unfinished`."""
+    journal = Journal()
+    await site.start(duty("a", journal.inline()), schedules=[schedule(max_unfinished=3)])
+    await has_fired(site, 1)
+    await site.client.pause("a", reason="a test")
+
+    async def backlog() -> bool:
+        return [one.outcome for one in await history(site)].count("backlog") >= 4
+
+    await until(backlog, "ticks beyond the limit")
+    assert len(await site.client.list("a", state="scheduled")) <= 3
+    count = len(await fired(site))
+    await site.client.resume("a")
+    await has_fired(site, count + 2)
+    await until(lambda: len(set(journal.ids)) >= count, "what waited has run")

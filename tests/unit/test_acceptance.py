@@ -50,7 +50,17 @@ def test_two_replicas_never_both_take_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [None, b"", b"mail", b"mail config", b"mail other 12", b"a b c d", b"\xff\xfe"]
+    "text",
+    [
+        None,
+        b"",
+        b"mail",
+        b"mail config",
+        b"mail other 12",
+        b"a b c d",
+        b"{b} config 12",
+        b"\xff\xfe",
+    ],
 )
 def test_what_is_no_entry_is_none(text: bytes | None) -> None:
     """Anything may stand in Redis: what is no entry counts as no schedule."""
