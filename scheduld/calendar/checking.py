@@ -21,15 +21,17 @@ _RULE_HINT = 'such as cron = "0 7 * * mon-fri" or every = "15m"'
 
 
 class Fault(NamedTuple):
-    """What is wrong: the settings involved, the first being the place, and the words.
+    """What is wrong: the settings involved, and the words.
 
     `is_quoting`: whether the words show a value, which may have come from a secret place.
+    `is_whole`: no single setting is wrong; else the first of `keys` is.
     """
 
     keys: tuple[str, ...]
     message: str
     hint: str | None = None
     is_quoting: bool = False
+    is_whole: bool = False
 
 
 def faults(schedule: Schedule) -> Iterator[Fault]:
@@ -51,7 +53,7 @@ def _of_rule(schedule: Schedule) -> Iterator[Fault]:
         yield Fault(("every", "cron"), "cron and every exclude each other", "keep one of them")
         return
     if schedule.cron is None and schedule.every is None:
-        yield Fault(("cron", "every"), "needs cron or every", _RULE_HINT)
+        yield Fault(("cron", "every"), "needs cron or every", _RULE_HINT, is_whole=True)
         return
     key = "cron" if schedule.cron is not None else "every"
     spec = None

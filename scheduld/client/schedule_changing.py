@@ -67,6 +67,10 @@ class Definer:
             # The same again: an answer was lost, or somebody was quicker with just this.
             return replace((yield from get(scope, name)), created=self.is_ours)
         if record is not None and self.on_conflict != "replace":
+            if record.digest != known.digest and not record.moved:
+                # The index had lost it, or its change was interrupted.
+                there = known._replace(digest=record.digest)
+                yield Commands((("HSET", scope.caller.keys.crons, name, str(there)),), writes=True)
             if self.on_conflict == "keep":
                 return replace((yield from get(scope, name)), created=False)
             raise _exists(name, known)

@@ -124,7 +124,7 @@ def zone_name(given: object, default: str | None = None) -> str:
 
 
 def _error(fault: Fault) -> ScheduldError:
-    if fault.message.startswith("needs"):
+    if fault.is_whole:
         return InvalidInput(f"a schedule {fault.message}", hint=fault.hint)
     kind = CronError if fault.keys[0] == "cron" else InvalidInput
     return kind(fault.message, hint=fault.hint)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from scheduld.calendar.of_schedule import rule_of_schedule
 from scheduld.calendar.preview import NextTick, next_ms, upcoming
 from scheduld.client.schedule_records import ScheduleInfo, SchedulePause, Skip, Tick
-from scheduld.client.steering import nodes
-from scheduld.client.verbs import Commands, known_types
+from scheduld.client.verbs import Commands, known_types, served_types
 from scheduld.errors import Conflict, InvalidInput, NotFound
 from scheduld.names import is_name, printable
 from scheduld.store import croncalls
@@ -101,8 +100,7 @@ def list_schedules(scope: Scope, type_name: str | None) -> Verb[list[ScheduleInf
 
 
 def _read(scope: Scope, wanted: Mapping[str, Known]) -> Verb[list[ScheduleInfo]]:
-    live = yield from nodes(scope)
-    served = {name for node in live for name in node.types}
+    served = yield from served_types(scope)
     by_type: dict[str, list[str]] = {}
     for name, known in wanted.items():
         by_type.setdefault(known.type, []).append(name)

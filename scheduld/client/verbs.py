@@ -147,17 +147,22 @@ def _nearest(name: str, types: list[str]) -> str:
 
 def is_served(scope: Scope, type_name: str) -> Verb[bool]:
     """Whether a live replica works on a type: one that was heard of within a minute."""
+    return type_name in (yield from served_types(scope))
+
+
+def served_types(scope: Scope) -> Verb[set[str]]:
+    """The types that live replicas work on."""
     keys = scope.caller.keys
     (time,) = yield Commands((("TIME",),))
     since = int(time[0]) * 1000 - LIVE_MS
     (replicas,) = yield Commands((("ZRANGEBYSCORE", keys.nodes, since, "+inf"),))
     if not replicas:
-        return False
+        return set()
     wanted = tuple(
         ("HGET", keys.node(replica.decode(errors="replace")), "types") for replica in replicas
     )
     answers = yield Commands(wanted)
-    return any(type_name.encode() in (types or b"").split() for types in answers)
+    return {name for types in answers for name in (types or b"").decode(errors="replace").split()}
 
 
 def get(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:

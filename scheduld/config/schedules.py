@@ -129,7 +129,7 @@ def _conflicts(
         hint = f"did you mean {near}?" if near else f"types are {', '.join(sorted(around.types))}"
         yield ("type",), ("type",), BadValue("is no task type of this file", hint=hint)
     for found in faults(schedule):
-        path = found.keys[:1] if "needs" not in found.message else ()
+        path = () if found.is_whole else found.keys[:1]
         message = found.message.removeprefix("cron expression: ")
         message = message.removeprefix(f"{found.keys[0]} ")
         generic = "is no rule that can fire" if found.is_quoting else None

@@ -487,6 +487,19 @@ def test_half_there(scheduld: Scheduler, ask: Callable[..., Any]) -> None:
     assert _redis(scheduld, "HLEN", crons) == 0
 
 
+def test_an_index_that_was_lost(scheduld: Scheduler, ask: Callable[..., Any]) -> None:
+    """What a failover took from the index of names comes back with the next add of the name."""
+    _add(ask)
+    _redis(scheduld, "DEL", f"{scheduld.namespace}:crons")
+    assert ask("list") == []
+    with pytest.raises(TaskExists):
+        _add(ask, cron="30 3 * * *")
+    assert [info.definition.cron for info in ask("list")] == ["30 2 * * *"]
+    assert _add(ask).created is False
+    _redis(scheduld, "DEL", f"{scheduld.namespace}:crons")
+    assert _add(ask, cron="30 3 * * *", on_conflict="replace").definition.cron == "30 3 * * *"
+
+
 def test_foreign_keys(scheduld: Scheduler, ask: Callable[..., Any]) -> None:
     """A key of another kind in the place of one schedule hides none of the others."""
     _add(ask, "good")
