@@ -30,6 +30,7 @@ def hello(duty: Duty) -> bytes:
             "type": kind.name,
             "handler": kind.handler,
             "predicate": kind.reschedule_if,
+            "anchor": kind.anchor,
             "options": plain(kind.options),
             "limits": {
                 "max_memory": kind.max_memory,

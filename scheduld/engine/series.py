@@ -61,6 +61,8 @@ class Series:
         self._isolation = processes
         self._owned: Isolation | None = None
         self._timeout_ms = duty.kind.reschedule_timeout_ms
+        is_in_loop = processes is None and duty.predicate is not None and duty.predicate.is_async
+        self._blocks_ms = self._timeout_ms if is_in_loop else 0
         self._asked: dict[Execution, _Question] = {}
         self.late: set[Execution] = set()
         """Calls of predicates that nobody waits for any more, and that have not ended."""
@@ -110,8 +112,7 @@ class Series:
         )
         question = _Question(result)
         self._asked[execution] = question
-        if self._duty.isolation != "process":
-            self._pulse.began(self._timeout_ms)
+        self._pulse.began(self._blocks_ms)
         try:
             self._place().begin(execution)
         except BaseException:
@@ -169,8 +170,7 @@ class Series:
         question = self._asked.pop(execution)
         if question.timer is not None:
             question.timer.cancel()
-        if self._duty.isolation != "process":
-            self._pulse.ended(self._timeout_ms)
+        self._pulse.ended(self._blocks_ms)
         return question
 
     def _read(self, ending: Ending) -> Answer:

@@ -52,6 +52,7 @@ def serve(fd: int) -> int:
         handler=hello["handler"],
         isolation="process",
         reschedule_if=hello["predicate"],
+        anchor=hello["anchor"],
         options=restored(hello["options"]),
     )
     try:

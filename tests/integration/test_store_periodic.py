@@ -495,3 +495,19 @@ def test_line_breaks_in_a_payload_of_others_do_no_harm(store: Store) -> None:
     assert json.loads(store.fields("x")["payload"])["more"] == "payload=7\nends=no"
     assert json.loads(store.fields(f"x@{STAMP}")["payload"]) == json.loads(payload)
     assert task_of(store).due_ms == NOW + HOUR
+
+
+def test_a_pause_of_the_type_costs_what_passed_meanwhile(store: Store) -> None:
+    """After it one run, at once, and then the next instant; a pause during a run costs nothing."""
+    claim = begin(store)
+    store.pause()
+    store.occur(claim)
+    store.pass_ms(3 * HOUR + 1_800_000)
+    assert store.claim().claims == []
+    store.resume()
+    claim = store.take("x")
+    assert claim.due_ms == NOW + HOUR
+    store.occur(claim)
+    task = task_of(store)
+    assert (task.due_ms, task.missed, task.runs) == (NOW + 4 * HOUR, 2, 2)
+    assert store.claim().claims == []

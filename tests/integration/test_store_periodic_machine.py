@@ -189,7 +189,7 @@ class OneSeries(RuleBasedStateMachine):
 
 
 def test_a_series_is_whole_whatever_is_called(valkey_server: RunningServer) -> None:
-    """Each occurrence ends once, and is followed by the next, until somebody ends the series."""
+    """Each occurrence ends once, and the next one follows it, until somebody ends the series."""
 
     class OnServer(OneSeries):
         server = valkey_server
@@ -197,11 +197,11 @@ def test_a_series_is_whole_whatever_is_called(valkey_server: RunningServer) -> N
     run_state_machine_as_test(
         OnServer,
         settings=settings(
-            max_examples=200,
+            max_examples=30,
             stateful_step_count=40,
             deadline=None,
             report_multiple_bugs=False,
-            phases=[Phase.generate],
+            phases=[Phase.reuse, Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
         ),
     )
