@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scheduld.version import __version__
 
 if TYPE_CHECKING:
+    from scheduld.calendar.preview import NextTick
     from scheduld.calendar.ticks import next_ticks
     from scheduld.client.adding import TaskSpec
     from scheduld.client.aio import AsyncClient
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from scheduld.client.default import schedule_task
     from scheduld.client.events import Event
     from scheduld.client.reviving import Requeued
+    from scheduld.client.schedule_records import (
+        Backfill,
+        Resumed,
+        ScheduleInfo,
+        SchedulePause,
+        Skip,
+        Tick,
+        Triggered,
+    )
     from scheduld.client.stats import TypeStats
     from scheduld.client.steering import Node, TypePause
     from scheduld.errors import (
@@ -38,11 +48,13 @@ if TYPE_CHECKING:
     from scheduld.handlers.contract import Handler, Run
     from scheduld.model import State, Task
     from scheduld.outcomes import Again, Dead, Retry, Snooze
+    from scheduld.schedule import Schedule
     from scheduld.when import parse_when
 
 __all__ = [
     "Again",
     "AsyncClient",
+    "Backfill",
     "Client",
     "ConfigError",
     "Conflict",
@@ -52,18 +64,26 @@ __all__ = [
     "Event",
     "Handler",
     "InvalidInput",
+    "NextTick",
     "Node",
     "NotFound",
     "OutcomeUnknown",
     "Requeued",
+    "Resumed",
     "Retry",
     "Run",
     "ScheduldError",
+    "Schedule",
+    "ScheduleInfo",
+    "SchedulePause",
+    "Skip",
     "Snooze",
     "State",
     "Task",
     "TaskExists",
     "TaskSpec",
+    "Tick",
+    "Triggered",
     "TypePause",
     "TypeStats",
     "Unreachable",
@@ -78,19 +98,28 @@ __all__ = [
 _HOMES = {
     "Again": "outcomes",
     "AsyncClient": "client.aio",
+    "Backfill": "client.schedule_records",
     "Client": "client.blocking",
     "Dead": "outcomes",
     "DeadGroup": "client.dead",
     "Event": "client.events",
     "Handler": "handlers.contract",
+    "NextTick": "calendar.preview",
     "Node": "client.steering",
     "Requeued": "client.reviving",
+    "Resumed": "client.schedule_records",
     "Retry": "outcomes",
     "Run": "handlers.contract",
+    "Schedule": "schedule",
+    "ScheduleInfo": "client.schedule_records",
+    "SchedulePause": "client.schedule_records",
+    "Skip": "client.schedule_records",
     "Snooze": "outcomes",
     "State": "model",
     "Task": "model",
     "TaskSpec": "client.adding",
+    "Tick": "client.schedule_records",
+    "Triggered": "client.schedule_records",
     "TypePause": "client.steering",
     "TypeStats": "client.stats",
     "next_ticks": "calendar.ticks",

@@ -23,6 +23,7 @@ Overlap = Literal["skip", "queue", "cancel", "allow"]
 DstGap = Literal["shift", "skip"]
 DstOverlap = Literal["first", "second", "both"]
 Origin = Literal["config", "runtime"]
+OnScheduleConflict = Literal["error", "keep", "replace"]
 
 _DAY_MS = 86_400_000
 _RULE = (

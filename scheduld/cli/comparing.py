@@ -22,6 +22,8 @@ Examples:
   scheduld config diff new.toml
   scheduld config diff new.toml --config /etc/scheduld/scheduld.toml --json
 """
+_LEFT_TYPE = "; its tasks stay, and nobody works on them"
+_LEFT_SCHEDULE = "; 10 minutes later its waiting tasks are cancelled"
 
 
 @click.group("config", no_args_is_help=False)
@@ -39,13 +41,16 @@ def diff_command(new: str) -> None:
     """Tell what another config would change.
 
     Compares the config in force, found as always, with the file NEW, which is checked as "check"
-    does. The same value written in another way is no difference. What may be a secret (options,
-    at_start, passwords in URLs) is not shown. With --json one change a line.
+    does. The same value written in another way is no difference. Of schedules it is told which
+    next times move. What may be a secret (options, payloads, passwords in URLs) is not shown.
+    With --json one change a line.
     """
     before, after = _both(new)
+    from scheduld.clock import wall_ms
     from scheduld.config.compare import compare
+    from scheduld.config.moving import moves
 
-    changes = compare(before, after)
+    changes = [*compare(before, after), *moves(before.config, after.config, wall_ms())]
     if common().json:
         for change in changes:
             say_json(_dict(change))
@@ -74,12 +79,16 @@ def _both(new: str) -> tuple[Loaded, Loaded]:
 
 def _line(change: Change) -> str:
     if change.key is None:
-        stay = "; its tasks stay, and nobody works on them" if change.what == "removed" else ""
-        return f"[{change.table}]: {change.what}{stay}"
+        left = ""
+        if change.what == "removed":
+            left = _LEFT_SCHEDULE if change.table.startswith("schedules.") else _LEFT_TYPE
+        return f"[{change.table}]: {change.what}{left}"
     place = f"[{change.table}] {change.key}: "
     if change.old and change.new:
         one, other = str(change.old), str(change.new)
         return place + (f"{one} -> {other}" if one != other else f"changed, {other}")
+    if change.key == "next":
+        return f"{place}{change.new}"
     return place + f"{change.what} {change.old or change.new}"
 
 

@@ -123,6 +123,11 @@ def type_names(ctx: click.Context, param: object, incomplete: str) -> list[str]:
     return _beginning(_configured(ctx), incomplete)
 
 
+def schedule_names(ctx: click.Context, param: object, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete a schedule of the config."""
+    return _beginning(_configured(ctx, "schedules"), incomplete)
+
+
 def task_refs(ctx: click.Context, param: object, incomplete: str) -> list[str]:  # noqa: ARG001
     """Complete the `TYPE/` of a task."""
     return _beginning([f"{name}/" for name in _configured(ctx)], incomplete)
@@ -147,13 +152,13 @@ def files(ctx: object, param: object, incomplete: str) -> list[CompletionItem[An
     return [CompletionItem(incomplete, type="file")]
 
 
-def _configured(ctx: click.Context) -> list[str]:
-    """Name the types of the config that the command would use; raises ConfigError."""
+def _configured(ctx: click.Context, table: str = "types") -> list[str]:
+    """Name the types (or schedules) of the config the command would use; raises ConfigError."""
     from scheduld.cli.common import kept
     from scheduld.config.source import read, search
 
-    types = read(search(kept(ctx).get("config"), os.environ)).data.get("types", {})
-    return sorted(types) if isinstance(types, dict) else []
+    entries = read(search(kept(ctx).get("config"), os.environ)).data.get(table, {})
+    return sorted(entries) if isinstance(entries, dict) else []
 
 
 def _beginning(words: Iterable[str], incomplete: str) -> list[str]:

@@ -9,20 +9,25 @@ import subprocess
 import sys
 from dataclasses import asdict
 from importlib import metadata
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from scheduld.cli.common import CONFIG, JSON, REDIS_URL, common
 from scheduld.cli.loading import load_checked, print_problems
-from scheduld.cli.output import OutputLost, note, say, say_json, shell_words
+from scheduld.cli.output import OutputLost, note, say, say_all, say_json, shell_words
 from scheduld.errors import ConfigError, InvalidInput, ScheduldError
 from scheduld.names import printable
 from scheduld.version import __version__
 
 if TYPE_CHECKING:
-    from scheduld.config.settings import Config
+    from collections.abc import Iterator
 
+    from scheduld.config.settings import Config
+    from scheduld.schedule import Schedule
+
+_NEXT_RUNS = 3
 _CHECK_EXAMPLES = """\b
 Examples:
   scheduld check
@@ -43,7 +48,8 @@ def check_command() -> None:
     """Check the config file and every handler.
 
     Redis is not needed. Handlers are found among the installed packages, then in the current
-    folder. Prints every problem with its file and line.
+    folder. Prints every problem with its file and line; of each schedule when it fires, in words,
+    and its next three runs.
     """
     from scheduld import registry
 
@@ -58,10 +64,37 @@ def check_command() -> None:
     for text in registry.notes():
         note(f"scheduld: {text}")
     if common().json:
-        say_json({"ok": True, "problems": []})
-    else:
-        count = len(config.types)
-        say(f"OK: {printable(config.path or '')}, {count} type{'' if count == 1 else 's'}")
+        coming = {name: _next_runs(schedule) for name, schedule in config.schedules.items()}
+        say_json({"ok": True, "problems": [], "schedules": coming})
+        return
+    found = [_counted(len(config.types), "type")]
+    if config.schedules:
+        found.append(_counted(len(config.schedules), "schedule"))
+    say(f"OK: {printable(config.path or '')}, {', '.join(found)}")
+    say_all(_outlooks(config))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _outlooks(config: Config) -> Iterator[str]:
+    from scheduld.cli.cron_telling import outlook
+    from scheduld.clock import wall_ms
+
+    for name, schedule in config.schedules.items():
+        words, *coming = outlook(schedule, wall_ms())
+        yield f"{name} {words}"
+        yield from (f"  {line}" for line in coming)
+
+
+def _next_runs(schedule: Schedule) -> list[dict[str, Any]]:
+    from scheduld.calendar.preview import upcoming
+    from scheduld.clock import wall_ms
+
+    if not schedule.enabled:
+        return []
+    return [tick.to_dict() for tick in islice(upcoming(schedule, wall_ms()), _NEXT_RUNS)]
 
 
 @click.command("run", epilog=_RUN_EXAMPLES)

@@ -32,7 +32,7 @@ def command_line(
         "--json": said.json,
     }
     parts = [
-        shell_words(["scheduld", name, *_words({**options, **everywhere})]),
+        shell_words(["scheduld", *name.split(), *_words({**options, **everywhere})]),
         f'--redis-url "${URL_VARIABLE}"' if hidden else "",
         shell_words(rest),
     ]

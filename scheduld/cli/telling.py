@@ -92,7 +92,8 @@ def event_dict(event: Event) -> dict[str, Any]:
 def node_row(node: Node, now_ms: int) -> tuple[str, ...]:
     """Tell a replica in the cells of a table."""
     seen = in_words(node.seen_ms - now_ms)
-    return node.id, node.host, str(node.pid), node.version, seen, " ".join(node.types)
+    types = " ".join(node.types)
+    return node.id, node.host, str(node.pid), node.version, seen, str(node.schedules), types
 
 
 def node_dict(node: Node) -> dict[str, Any]:

@@ -107,6 +107,9 @@ def _print(event: Event, task_id: str | None) -> None:
         say(telling.event_line(event, task_id))
 
 
+_NODE_HEADER = ("ID", "HOST", "PID", "VERSION", "SEEN", "SCHEDULES", "TYPES")
+
+
 @click.command("nodes", epilog=_NODES_EXAMPLES)
 @COMMON
 def nodes_command() -> None:
@@ -124,7 +127,7 @@ def nodes_command() -> None:
 
         now_ms = wall_ms()
         rows = [telling.node_row(node, now_ms) for node in nodes]
-        say(table(("ID", "HOST", "PID", "VERSION", "SEEN", "TYPES"), rows))
+        say(table(_NODE_HEADER, rows))
     else:
         note("no daemon is alive (scheduld run starts one)")
 

@@ -96,7 +96,7 @@ class AsyncDriving:
                 elif isinstance(step, Confirmed):
                     results = await link.run_confirmed(step.calls, step.confirm)
                 elif isinstance(step, Commands):
-                    results = await link.commands(*step.commands)
+                    results = await link.commands(*step.commands, writes=step.writes)
                 else:
                     results = await link.run_all(step)
             except ScheduldError as exc:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from datetime import date, datetime, timedelta, tzinfo
 
+    from scheduld.client.aio_schedules import AsyncSchedules
     from scheduld.client.dead import DeadGroup
     from scheduld.client.events import Event
     from scheduld.client.operations import Operations, Pages
@@ -30,6 +31,13 @@ class AsyncOperating(AsyncDriving):
         from scheduld.client.operations import Operations  # most programs only add
 
         return Operations(self._requests)
+
+    @cached_property
+    def schedules(self) -> AsyncSchedules:
+        """Schedules: added and removed, listed and steered."""
+        from scheduld.client.aio_schedules import AsyncSchedules
+
+        return AsyncSchedules(self._do, lambda: self._requests)
 
     async def edit(
         self,

@@ -105,7 +105,7 @@ class Driving:
                 elif isinstance(step, Confirmed):
                     results = link.run_confirmed(step.calls, step.confirm)
                 elif isinstance(step, Commands):
-                    results = link.commands(*step.commands)
+                    results = link.commands(*step.commands, writes=step.writes)
                 else:
                     results = link.run_all(step)
             except ScheduldError as exc:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import date, datetime, timedelta, tzinfo
 
+    from scheduld.client.blocking_schedules import Schedules
     from scheduld.client.dead import DeadGroup
     from scheduld.client.events import Event
     from scheduld.client.operations import Operations, Pages
@@ -30,6 +31,13 @@ class Operating(Driving):
         from scheduld.client.operations import Operations  # most programs only add
 
         return Operations(self._requests)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """Schedules: added and removed, listed and steered."""
+        from scheduld.client.blocking_schedules import Schedules
+
+        return Schedules(self._do, lambda: self._requests)
 
     def edit(
         self,

@@ -98,9 +98,9 @@ class Operations:
 
     def pause(self, type: object, reason: object) -> Asked[TypePause]:  # noqa: A002
         """Check a pause."""
-        name, why = check_type(type), "" if reason is None else _line("reason", reason)
-        who = _who()
-        return Asked(lambda: steering.pause(self._scope, name, why, who))
+        name, why = check_type(type), "" if reason is None else line("reason", reason)
+        caller = who()
+        return Asked(lambda: steering.pause(self._scope, name, why, caller))
 
     def resume(self, type: object) -> Asked[bool]:  # noqa: A002
         """Check a resume."""
@@ -139,7 +139,7 @@ class Operations:
 
     def dead(self, type: object, error: object, limit: object) -> Asked[list[Task]]:  # noqa: A002
         """Check a dead."""
-        name, text = _type(type), None if error is None else _line("error", error)
+        name, text = _type(type), None if error is None else line("error", error)
         most = _limit(limit)
         return Asked(lambda: dying.dead(self._scope, name, text, most))
 
@@ -158,7 +158,7 @@ class Operations:
         canary_wait_s: object,
     ) -> Asked[Requeued]:
         """Check a requeue_dead."""
-        name, text = check_type(type), None if error is None else _line("error", error)
+        name, text = check_type(type), None if error is None else line("error", error)
         most = None if limit is None else _limit(limit)
         wait_s = _seconds("canary_wait_s", canary_wait_s) if canary else None
         revival = Revival(name, text, most, wait_s)
@@ -247,7 +247,8 @@ def _seconds(what: str, value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def _line(what: str, value: object) -> str:
+def line(what: str, value: object) -> str:
+    """Return a text that is one short line; raises InvalidInput."""
     if not isinstance(value, str):
         raise InvalidInput(f"{what} is a text, not {type(value).__name__}")
     if len(value) > _TEXT_LIMIT or printable(value) != value:
@@ -255,7 +256,7 @@ def _line(what: str, value: object) -> str:
     return value
 
 
-def _who() -> str:
+def who() -> str:
     """Say who calls, as user@host, as far as the system knows."""
     import getpass
     import platform

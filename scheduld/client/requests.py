@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from scheduld.client import changing, detour, verbs
 from scheduld.client.adding import (
@@ -54,6 +54,20 @@ class Asked(Generic[T]):
     progress: Callable[[], int] | None = None
 
 
+class Do(Protocol):
+    """Carries requests out: a blocking client."""
+
+    def __call__(self, asked: Asked[T], /) -> T:
+        """Return what the request comes to."""
+
+
+class AsyncDo(Protocol):
+    """Carries requests out: a client for asyncio."""
+
+    async def __call__(self, asked: Asked[T], /) -> T:
+        """Return what the request comes to."""
+
+
 class Requests:
     """Turns the arguments of the public verbs into requests; raises before anything is sent."""
 
@@ -62,7 +76,9 @@ class Requests:
         self._series = settings.series
         self.keys = Keys(settings.namespace)
         caller = Caller(self.keys, "client-" + secrets.token_hex(4))
-        self.scope = verbs.Scope(caller, settings.type_names or frozenset())
+        self.scope = verbs.Scope(
+            caller, settings.type_names or frozenset(), settings.schedule_names
+        )
         if settings.durable != "memory":
             self.scope.confirm = Confirm(settings.durable)
 

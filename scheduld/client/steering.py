@@ -138,7 +138,10 @@ def _index(keys: TypeKeys, state: State) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A running daemon: the types it serves, and its last sign of life in ms."""
+    """A running daemon: the types it serves, and its last sign of life in ms.
+
+    `schedules`: how many its config has.
+    """
 
     id: str
     host: str
@@ -146,6 +149,10 @@ class Node:
     version: str
     types: tuple[str, ...]
     seen_ms: int
+    schedules: int = 0
+
+
+_NODE = ("host", "pid", "version", "types", "schedules")
 
 
 def nodes(scope: Scope) -> Verb[list[Node]]:
@@ -157,22 +164,22 @@ def nodes(scope: Scope) -> Verb[list[Node]]:
     seen = list(zip(flat[::2], flat[1::2], strict=True))
     if not seen:
         return []
-    hashes = yield Commands(tuple(("HGETALL", keys.node(_text(raw))) for raw, _ in seen))
+    hashes = yield Commands(tuple(("HMGET", keys.node(_text(raw)), *_NODE) for raw, _ in seen))
     pairs = zip(seen, hashes, strict=True)
-    found = [_node(_text(raw), score, fields) for (raw, score), fields in pairs if fields]
+    found = [_node(_text(raw), score, fields) for (raw, score), fields in pairs if any(fields)]
     return sorted(found, key=lambda node: (node.host, node.pid or 0, node.id))
 
 
-def _node(node_id: str, score: bytes, flat: list[Any]) -> Node:
-    fields = {_text(name): _text(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}
-    pid = fields.get("pid", "")
+def _node(node_id: str, score: bytes, fields: list[Any]) -> Node:
+    host, pid, version, types, schedules = map(_text, fields)
     return Node(
         id=node_id,
-        host=fields.get("host", ""),
+        host=host,
         pid=int(pid) if pid.isdigit() else None,
-        version=fields.get("version", ""),
-        types=tuple(sorted(fields.get("types", "").split())),
+        version=version,
+        types=tuple(sorted(types.split())),
         seen_ms=to_ms(score) or 0,
+        schedules=int(schedules) if schedules.isdigit() else 0,
     )
 
 

@@ -37,9 +37,10 @@ LIST_LIMIT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Plain commands to send in one exchange."""
+    """Plain commands to send in one exchange; `writes`: a lost answer leaves an open outcome."""
 
     commands: tuple[Command, ...]
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class Scope:
 
     caller: Caller
     configured_types: frozenset[str] = frozenset()
+    configured_schedules: frozenset[str] = frozenset()
     announced: set[str] = field(default_factory=set)
     series: dict[str, bytes] = field(default_factory=dict)
     """Ladders of types that the config does not know, as their daemons tell them."""
@@ -145,17 +147,22 @@ def _nearest(name: str, types: list[str]) -> str:
 
 def is_served(scope: Scope, type_name: str) -> Verb[bool]:
     """Whether a live replica works on a type: one that was heard of within a minute."""
+    return type_name in (yield from served_types(scope))
+
+
+def served_types(scope: Scope) -> Verb[set[str]]:
+    """The types that live replicas work on."""
     keys = scope.caller.keys
     (time,) = yield Commands((("TIME",),))
     since = int(time[0]) * 1000 - LIVE_MS
     (replicas,) = yield Commands((("ZRANGEBYSCORE", keys.nodes, since, "+inf"),))
     if not replicas:
-        return False
+        return set()
     wanted = tuple(
         ("HGET", keys.node(replica.decode(errors="replace")), "types") for replica in replicas
     )
     answers = yield Commands(wanted)
-    return any(type_name.encode() in (types or b"").split() for types in answers)
+    return {name for types in answers for name in (types or b"").decode(errors="replace").split()}
 
 
 def get(scope: Scope, type_name: str, task_id: str) -> Verb[Task]:

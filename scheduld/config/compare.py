@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BeforeValidator
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from scheduld.config.load import Loaded
 
 _MISSING = object()
-_PRIVATE = ("at_start",)
-"""Keys of a type, besides its options, whose values may be secrets of the user's."""
+_PRIVATE = ("at_start", "payload")
+"""Keys, besides the options of a type, whose values may be secrets of the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,9 @@ def _keys(
             side = Side(_default(setting.metadata, value), is_default=True)
             yield show_path(path), _Value(value, side)
         else:
-            side = Side(None, is_hidden=True) if key in _PRIVATE else Side(given)
+            # Dates of TOML are none of JSON.
+            shown = str(given) if isinstance(given, date) else given
+            side = Side(None, is_hidden=True) if key in _PRIVATE else Side(shown)
             yield show_path(path), _Value(value, side)
 
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 TYPE = "types.NAME"
 RETRY = "types.NAME.retry"
+SCHEDULE = "schedules.NAME"
 TABLES: dict[str, tuple[str, ...]] = {
-    "": ("scheduld", "embedded", "log", "types"),
+    "": ("scheduld", "embedded", "log", "types", "schedules"),
     "scheduld": (
         "redis_url",
         "redis_timeout",
@@ -61,18 +62,34 @@ TABLES: dict[str, tuple[str, ...]] = {
     RETRY: ("attempts", "backoff", "delay", "max_delay", "jitter"),
     "types.NAME.keep_done": ("count", "age"),
     "types.NAME.keep_dead": ("count", "age"),
+    SCHEDULE: (
+        "type",
+        "cron",
+        "every",
+        "cron_dialect",
+        "timezone",
+        "payload",
+        "catch_up",
+        "catch_up_window",
+        "overlap",
+        "max_unfinished",
+        "starts_at",
+        "ends_at",
+        "max_runs",
+        "jitter",
+        "enabled",
+        "dst_gap",
+        "dst_overlap",
+        "keep_history",
+    ),
+    "schedules.NAME.keep_history": ("count", "age"),
 }
-"""Keys of each table; `NAME` stands for the name of a task type, "" for the top of the file."""
-_LATER = {
-    "": ("schedules",),
-}
+"""Keys of each table; `NAME` stands for the name of a type or schedule, "" for the top."""
 
 
 def unknown_key(table: str, key: str, value: object = None) -> BadValue:
     """Make the fault of a key that its table has not, naming the one that was probably meant."""
     shown = show_path((key,))
-    if key in _LATER.get(table, ()):
-        return BadValue(f"{shown} is not in this version")
     return BadValue(with_hint(f"unknown key {shown}", _meant(table, key, value)))
 
 

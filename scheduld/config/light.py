@@ -1,7 +1,7 @@
 """What client commands read of the config: a few keys, quickly, without the model.
 
-Task types are not checked here, only named, but for the ladders that adds go by: their handlers
-may not even be installed where a client runs.
+Task types and schedules are not checked here, only named, but for the ladders that adds go by:
+handlers may not even be installed where a client runs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def client_settings(
         durable=durable,
         appendfsync=embedded.get("appendfsync", DEFAULTS.appendfsync),
         notes=opening.source.notes,
-        type_names=_type_names(opening.source),
+        type_names=None if opening.source.path is None else _names(opening.source, "types"),
+        schedule_names=_names(opening.source, "schedules"),
         series=series,
     )
 
@@ -109,8 +110,6 @@ def _timeout_ms(opening: Opening, given: Mapping[str, Any]) -> int:
         return DEFAULTS.redis_timeout_ms
 
 
-def _type_names(source: Source) -> frozenset[str] | None:
-    if source.path is None:
-        return None
-    types = source.data.get("types", {})
-    return frozenset(types) if isinstance(types, dict) else frozenset()
+def _names(source: Source, table: str) -> frozenset[str]:
+    entries = source.data.get(table, {})
+    return frozenset(entries) if isinstance(entries, dict) else frozenset()

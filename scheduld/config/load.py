@@ -12,6 +12,7 @@ from scheduld.config.core_tables import EmbeddedTable, LogTable, ScheduldTable
 from scheduld.config.faults import BadValue, wrong_type
 from scheduld.config.keys import TYPE
 from scheduld.config.opening import begin
+from scheduld.config.schedules import Around, checked_schedules
 from scheduld.config.settings import DEFAULTS, Config
 from scheduld.config.source import read, search
 from scheduld.config.table import check
@@ -83,8 +84,10 @@ def load_whole(
     if core.table:
         opening.check_durable(core.table.durable, core.table.redis_url)
     types = {name: _checked_type(report, name, tables[name], check_handlers) for name in tables}
-    report.end()
     scheduld = core.table or ScheduldTable()
+    around = Around(frozenset(tables), scheduld.timezone, scheduld.max_payload)
+    schedules = checked_schedules(report, opening.source.data, around)
+    report.end()
     config = Config(
         path=opening.source.path,
         redis_url=opening.redis_url or scheduld.redis_url,
@@ -104,10 +107,16 @@ def load_whole(
         types=MappingProxyType(
             {name: table.task_type(name) for name, table in types.items() if table}
         ),
+        schedules=MappingProxyType(schedules.schedules),
     )
-    core_tables = {"scheduld": core.table, "embedded": embedded.table, "log": log.table}
-    placed = core_tables | {f"types.{name}": table for name, table in types.items()}
-    found = {place: table for place, table in placed.items() if table}
+    core_tables: dict[str, Table | None] = {
+        "scheduld": core.table,
+        "embedded": embedded.table,
+        "log": log.table,
+    }
+    found = {place: table for place, table in core_tables.items() if table}
+    found |= {f"types.{name}": table for name, table in types.items() if table}
+    found |= {f"schedules.{name}": table for name, table in schedules.tables.items()}
     return Loaded(config, opening.source, MappingProxyType(found))
 
 

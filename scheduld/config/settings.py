@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scheduld.calendar.period import Series
     from scheduld.config.interpolate import Filled
     from scheduld.model import Durable, TaskType
+    from scheduld.schedule import Schedule
 
 Appendfsync = Literal["everysec", "always"]
 LogFormat = Literal["auto", "text", "json"]
@@ -72,6 +73,7 @@ class ClientSettings(Settings):
     """
 
     type_names: frozenset[str] | None = None
+    schedule_names: frozenset[str] = frozenset()
     series: Mapping[str, Series] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -95,12 +97,13 @@ class Config(Settings):
     shutdown_grace_ms: int = 30_000
     log: LogSettings = field(default_factory=LogSettings)
     types: Mapping[str, TaskType] = field(default_factory=lambda: MappingProxyType({}))
+    schedules: Mapping[str, Schedule] = field(default_factory=lambda: MappingProxyType({}))
     filled: tuple[Filled, ...] = ()
     """The values that came from `${...}`: most are secrets."""
 
     def __repr__(self) -> str:
-        # Only the names: the options of a type may hold secrets.
-        return _shown(self, types=sorted(self.types))
+        # Only the names: options and payloads may hold secrets.
+        return _shown(self, types=sorted(self.types), schedules=sorted(self.schedules))
 
 
 DEFAULTS = Config(state_dir=Path())

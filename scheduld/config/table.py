@@ -11,6 +11,7 @@ from scheduld.config.faults import BadValue, KeyPath, wrong_type
 from scheduld.config.keys import unknown_key
 
 T = TypeVar("T", bound=BaseModel)
+_REQUIRED = {"handler": 'such as handler = "log"', "type": "name one of [types]"}
 
 
 class Table(BaseModel):
@@ -60,7 +61,7 @@ def _fault(name: str, error: ErrorDetails, data: Mapping[str, Any]) -> BadValue:
     if isinstance(cause, BadValue):
         return cause
     if kind == "missing":
-        return BadValue("is missing", hint='such as handler = "log"')
+        return BadValue("is missing", hint=_REQUIRED.get(str(key)))
     value: Any = data
     for part in error["loc"]:
         value = value[part]

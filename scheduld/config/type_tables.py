@@ -206,7 +206,7 @@ class TypeTable(Table):
     )
     reschedule_if: Annotated[str | None, BeforeValidator(Text())] = Field(
         default=_TYPE.reschedule_if,
-        description="`\"package.module:callable\"` that is asked after each occurrence of a periodic "
+        description='`"package.module:callable"` that is asked after each occurrence of a periodic '
         "task whether there is to be another",
     )
     reschedule_timeout: Annotated[int, BeforeValidator(Duration(1, DAY))] = Field(

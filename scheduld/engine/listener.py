@@ -1,7 +1,7 @@
-"""Answers for wake-ups: hears of earlier due times and of cancels, over a connection of its own.
+"""Answers for wake-ups, over a connection of its own: earlier due times, cancels, schedules.
 
-A wake-up is a hint: one that is lost costs at most the type's empty-poll timeout. After
-every (re)subscription all pollers look once, as what was said before went unheard.
+A wake-up is a hint: one that is lost costs at most the type's empty-poll timeout. After every
+(re)subscription all pollers and the schedules look once: what was said before went unheard.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _QUIET_S = 15.0
 class Listener:
     """The loop that listens to `ns:wake`.
 
-    `on_due(type or None for all, ms)` and `on_cancel(type, raw id)` are called for messages.
+    `on_due(type or None for all, ms)`, `on_cancel(type, raw id)` and `on_cron(schedule or None
+    for all)` are called for messages.
     """
 
     name = "listener"
@@ -40,12 +41,14 @@ class Listener:
         timeout_s: float,
         on_due: Callable[[str | None, int | None], None],
         on_cancel: Callable[[str, bytes], None],
+        on_cron: Callable[[str | None], None],
     ) -> None:
         self._url = url
         self._channel = channel
         self._timeout_s = timeout_s
         self._on_due = on_due
         self._on_cancel = on_cancel
+        self._on_cron = on_cron
         self._client: Any = None
         self._pubsub: Any = None
 
@@ -97,6 +100,7 @@ class Listener:
             raise TimeoutError("no answer to a ping")
         if message["type"] == "subscribe":
             self._on_due(None, None)
+            self._on_cron(None)
         elif message["type"] == "message":
             self._read(message["data"])
 
@@ -105,5 +109,7 @@ class Listener:
         with suppress(ValueError, OverflowError):
             if len(words) == 3 and words[1] == b"cancel":
                 self._on_cancel(words[0].decode(), words[2])
+            elif len(words) == 3 and words[1] == b"cron":
+                self._on_cron(words[2].decode())
             elif len(words) == 2:
                 self._on_due(words[0].decode(), int(float(words[1])))

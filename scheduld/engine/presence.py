@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import platform
 from contextlib import suppress
@@ -14,7 +15,7 @@ from scheduld.store.wire import FORMAT
 from scheduld.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scheduld.store.keys import Keys
     from scheduld.store.link import AsyncLink
@@ -29,13 +30,29 @@ class Presence:
 
     name = "presence"
 
-    def __init__(self, link: AsyncLink, keys: Keys, replica: str, types: Sequence[str]) -> None:
+    def __init__(
+        self,
+        link: AsyncLink,
+        keys: Keys,
+        replica: str,
+        types: Sequence[str],
+        definitions: Mapping[str, str],
+        on_lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`definitions`: the digest of each schedule in this replica's config.
+
+        `on_lost` hears that the record was gone: others took this replica for dead.
+        """
         self._link = link
         self._keys = keys
         self._replica = replica
         self._types = tuple(types)
+        self._schedules = _schedules(definitions)
+        self._on_lost = on_lost
         self._stop = asyncio.Event()
         self._pause_s = 0.0
+        self._is_seen = not definitions
+        self._is_told = False
 
     def is_over(self) -> bool:
         """Whether the replica is on its way out."""
@@ -55,7 +72,13 @@ class Presence:
                 await self._announce()
                 self._pause_s = EVERY_S
 
+    async def announce_schedules(self) -> None:
+        """Write the record, from now on with the schedules, once it is noted when they were seen."""
+        self._is_seen = True
+        await self._announce()
+
     async def _announce(self) -> None:
+        """Write the record; what does not change in it only once, and when it was lost."""
         node = self._keys.node(self._replica)
         about: dict[str, str | int] = {
             "host": platform.node(),
@@ -63,6 +86,9 @@ class Presence:
             "version": __version__,
             "types": " ".join(self._types),
         }
+        tells_schedules = self._is_seen and not self._is_told
+        if tells_schedules:
+            about |= self._schedules
         fields = [part for pair in about.items() for part in pair]
         now_ms = int(self._link.server.now_ms())
         (new_fields, *_) = await self._link.commands(
@@ -77,9 +103,22 @@ class Presence:
                 ("SET", self._keys.format, FORMAT, "NX"),
                 ("SADD", self._keys.types, *self._types),
             )
+        if new_fields and self._is_told:
+            # Written whole again, but not before it is noted anew when they were first seen.
+            self._is_seen = self._is_told = False
+            self._on_lost()
+        elif tells_schedules:
+            self._is_told = True
 
     async def leave(self) -> None:
         """Take the record away."""
         await self._link.commands(
             ("DEL", self._keys.node(self._replica)), ("ZREM", self._keys.nodes, self._replica)
         )
+
+
+def _schedules(definitions: Mapping[str, str]) -> dict[str, str | int]:
+    """Write which definitions of schedules a replica has; `set` names them all together."""
+    lines = "\n".join(f"{name} {digest}" for name, digest in sorted(definitions.items()))
+    digest = hashlib.blake2b(lines.encode(), digest_size=8).hexdigest()
+    return {"schedules": len(definitions), "set": digest, "definitions": lines}

@@ -21,8 +21,8 @@ from scheduld.engine.listener import Listener
 from scheduld.engine.loop import Loop, repeat, wait_for
 from scheduld.engine.plan import Bound
 from scheduld.engine.poller import Poller
-from scheduld.engine.presence import Presence
 from scheduld.engine.shared import Shared
+from scheduld.engine.timekeeping import Timekeeping
 from scheduld.engine.times import TimesKeeper
 from scheduld.engine.watchdog import Pulse, Watchdog
 from scheduld.errors import ScheduldError
@@ -106,8 +106,9 @@ class Replica:
             timeout_s=timeout_s,
             on_due=self._due,
             on_cancel=lambda name, raw_id: self._stop_run(name, raw_id, Stop.CANCELLED),
+            on_cron=lambda name: self._timekeeping.look(name),
         )
-        self._presence = Presence(self.link, keys, identity, list(self.pollers))
+        self._timekeeping = Timekeeping(shared, list(self.pollers), config.schedules, self._due)
         times = {name: poller.runner.times for name, poller in self.pollers.items()}
         self._times = TimesKeeper(self.link, keys, times)
         pollers = list(self.pollers.values())
@@ -127,7 +128,7 @@ class Replica:
             *pollers,
             *reporters,
             *(poller.notebook for poller in pollers),
-            self._presence,
+            *self._timekeeping.loops,
             self._janitor,
             self._times,
         ]
@@ -147,6 +148,7 @@ class Replica:
     async def stop(self, hurry: asyncio.Event) -> None:
         """Stop gracefully; `hurry` ends the grace early. All runs end or are given back."""
         self._stopping = True
+        self._timekeeping.begin_stop()
         for poller in self.pollers.values():
             poller.begin_stop()
         if not await self._runs_end(self._grace_s, hurry):
@@ -181,7 +183,7 @@ class Replica:
         return not self.busy
 
     async def _close(self) -> None:
-        self._presence.stop()
+        self._timekeeping.presence.stop()
         self._janitor.stop()
         self._times.stop()
         await asyncio.to_thread(self._heartbeat.stop)
@@ -189,7 +191,7 @@ class Replica:
         await self._end_loops()
         await self._listener.aclose()
         with suppress(ScheduldError):
-            await self._presence.leave()
+            await self._timekeeping.presence.leave()
         for poller in self.pollers.values():
             poller.runner.close()
         await self.link.aclose()

@@ -42,12 +42,9 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         task_id = decode_id(raw.raw_id)
         added_ms = id_time_ms(_text(fields, "token") or task_id)
         return Task.scheduled(type_name, task_id, raw.due_ms, added_ms, payload, None)
-    # An ended id that a plain ZADD scheduled again begins a new life at its next claim.
     ended = state not in (State.SCHEDULED, State.RUNNING)
-    is_in_ended = raw.finished_ms is not None or raw.died_ms is not None
-    fresh = not ended and (is_in_ended or "outcome" in fields)
-    if fresh:
-        fields = {name: fields[name] for name in ("payload", "token") if name in fields}
+    if not ended:
+        fields = _of_this_life(raw)
     failed = _number(fields, "failed") or 0
     return Task(
         type=type_name,
@@ -62,8 +59,6 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         interruptions=_number(fields, "interruptions") or 0,
         fence=_number(fields, "fence"),
         revision=_number(fields, "revision") or 0,
-        schedule=_text(fields, "schedule"),
-        tick_ms=_number(fields, "tick"),
         **_recurrence(fields),
         owner=_text(fields, "owner") if state is not State.SCHEDULED else None,
         started_ms=_started_ms(fields) if state is not State.SCHEDULED else None,
@@ -79,6 +74,14 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         expires_ms=_number(fields, "expires"),
         waits_until_ms=_waits_until_ms(raw, state),
     )
+
+
+def _of_this_life(raw: RawTask) -> dict[str, bytes]:
+    """Leave out what an ended id keeps until its next claim after a plain ZADD scheduled it."""
+    is_in_ended = raw.finished_ms is not None or raw.died_ms is not None
+    if is_in_ended or "outcome" in raw.fields:
+        return {name: raw.fields[name] for name in ("payload", "token") if name in raw.fields}
+    return raw.fields
 
 
 def _is_plain(raw: RawTask) -> bool:
@@ -138,7 +141,9 @@ def _successor(fields: dict[str, bytes]) -> dict[str, Any] | None:
 
 
 def _recurrence(fields: dict[str, bytes]) -> dict[str, Any]:
-    """What makes a task come again, and how far it has come."""
+    """What made a task, what makes it come again, and how far it has come."""
+    if "schedule" in fields:
+        return {"schedule": _text(fields, "schedule"), "tick_ms": _number(fields, "tick")}
     if "every" not in fields and "series" not in fields:
         return {}
     return {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from scheduld.policies.endings import Ending
+    from scheduld.testing.ticking import Ticks
 
     Drain = Generator[Job, Ending, list[RunRecord]]
 
@@ -30,8 +31,9 @@ LIMIT = 1_000
 class Driver:
     """Has the worker's jobs done; `move` sets the time, in ms."""
 
-    def __init__(self, worker: Worker, move: Callable[[int], None]) -> None:
+    def __init__(self, worker: Worker, ticks: Ticks, move: Callable[[int], None]) -> None:
         self._worker = worker
+        self._ticks = ticks
         self._move = move
         self._loop: HandlerLoop | None = None
         self._is_running = False
@@ -87,11 +89,14 @@ class Driver:
     def _next_job(self, until_ms: float) -> Job | None:
         """Claim the next task, letting time pass up to `until_ms` until there is one."""
         while True:
+            tick_ms = self._ticks.fire(wall_ms())
             job = self._worker.claim(wall_ms())
             if job is not None:
                 return job
-            # Ticks of schedules will be instants too.
-            next_ms = self._worker.next_due_ms(wall_ms())
+            due_ms = self._worker.next_due_ms(wall_ms())
+            if due_ms is None and until_ms == math.inf:
+                return None  # a schedule would go on for ever
+            next_ms = min((ms for ms in (due_ms, tick_ms) if ms is not None), default=None)
             if next_ms is None or next_ms > until_ms:
                 return None
             self._move(next_ms)

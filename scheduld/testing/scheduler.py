@@ -21,6 +21,7 @@ from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput, ScheduldError
 from scheduld.model import State, Task, instant, iso
 from scheduld.names import check_name
+from scheduld.store.calls import Caller
 from scheduld.store.keys import Keys
 from scheduld.store.synclink import SyncLink
 from scheduld.testing import types
@@ -28,6 +29,7 @@ from scheduld.testing.asserting import Assertions
 from scheduld.testing.driving import LIMIT, Driver
 from scheduld.testing.server import Server, shared_server
 from scheduld.testing.stage import staged
+from scheduld.testing.ticking import Ticks
 from scheduld.testing.worker import Worker
 from scheduld.when import instant_ms, load_zone
 
@@ -70,6 +72,7 @@ class Scheduler(Assertions):
         self._traveller: Traveller | None = None
         self._worker: Worker
         self._driver: Driver
+        self._ticks: Ticks
         self._link: SyncLink
         self._settings: ClientSettings
         self.client: Client
@@ -97,7 +100,8 @@ class Scheduler(Assertions):
     def move_to(self, when: str | datetime, *, timezone: str | tzinfo | None = None) -> None:
         """Set the time, without running anything.
 
-        Forward only, as soon as there is a task: raises InvalidInput. Until then anywhere.
+        Forward only, as soon as there is a task or a schedule: raises InvalidInput. Until then
+        anywhere.
         """
         zone = timezone or self.timezone
         self._move(instant_ms(when, timezone=zone, allow_past=True))
@@ -124,7 +128,7 @@ class Scheduler(Assertions):
         env: Mapping[str, str] | None = None,
         handlers: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
-        """Take the task types, time zone and limits of a config file; None: found as usual.
+        """Take the types, schedules, time zone and limits of a config file; None: found as usual.
 
         `env` is added to the environment for `${...}`. `handlers` are used in place of those of
         the file, by type. Servers and namespace of the file are not used. Raises ConfigError.
@@ -132,6 +136,7 @@ class Scheduler(Assertions):
         config, known = types.from_file(path, env, handlers or {})
         self._worker.handlers.update(known)
         self.announce(*known)
+        self._ticks.define(config.schedules)
         self._timezone = config.timezone or self._timezone
         self._worker.max_payload = config.max_payload
         self._change(
@@ -186,12 +191,19 @@ class Scheduler(Assertions):
         limit: int = LIMIT,
         raising: bool = False,
     ) -> list[RunRecord]:
-        """Let time pass until `when`, and run each task at its time; as `run_due` else."""
+        """Let time pass until `when`, fire schedules and run each task at its time.
+
+        As `run_due` else. Time that a `move_...` has let pass is an outage for schedules: what
+        they missed is treated as their `catch_up` says.
+        """
         until_ms = self._until_ms(when, timezone)
         return self._driver.drive(until_ms, limit, raising)
 
     def run_all(self, *, limit: int = LIMIT, raising: bool = False) -> list[RunRecord]:
-        """Let time pass, and run each task at its time, until nothing is scheduled any more."""
+        """Let time pass, and run each task at its time, until no task is scheduled any more.
+
+        Schedules fire as long as there is one.
+        """
         return self._driver.drive(math.inf, limit, raising)
 
     async def arun_due(self, *, limit: int = LIMIT, raising: bool = False) -> list[RunRecord]:
@@ -262,7 +274,7 @@ class Scheduler(Assertions):
         return until_ms
 
     def _move(self, ms: int) -> None:
-        if ms < clock.wall_ms() and self.client.list(limit=1):
+        if ms < clock.wall_ms() and (self._ticks.any() or self.client.list(limit=1)):
             raise self._is_past(ms)
         clock.move(ms)
         self._worker.look_anew()
@@ -272,7 +284,7 @@ class Scheduler(Assertions):
     def _is_past(self, ms: int) -> InvalidInput:
         return InvalidInput(
             f"{iso(ms)} is before the test's now, {iso(clock.wall_ms())}: as soon as there is a"
-            " task, time only goes forward"
+            " task or a schedule, time only goes forward"
         )
 
     # --- its life
@@ -300,7 +312,9 @@ class Scheduler(Assertions):
         self._link.greet(self._keys.format)
         stack.callback(self._wipe)
         self._worker = Worker(self._link, self._keys)
-        self._driver = stack.enter_context(closing(Driver(self._worker, self._move)))
+        self._ticks = Ticks(self._link, Caller(self._keys, "test"))
+        driver = Driver(self._worker, self._ticks, self._move)
+        self._driver = stack.enter_context(closing(driver))
         self.client = Client()
         stack.callback(lambda: self.client.close())
 
@@ -313,12 +327,12 @@ class Scheduler(Assertions):
     def __exit__(self, *_: object) -> None:
         self._stack.close()
         # What ran can still be asked about; nothing can be run any more.
-        del self._driver, self._link
+        del self._driver, self._link, self._ticks
 
     if not TYPE_CHECKING:
         # Hidden from type checkers, which would believe that any name exists.
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("client", "_driver", "_link", "_settings", "_worker"):
+            if name in ("client", "_driver", "_link", "_settings", "_ticks", "_worker"):
                 raise InvalidInput("the scheduler is not at work: use it in a `with` block")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

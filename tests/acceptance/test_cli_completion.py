@@ -71,6 +71,18 @@ def test_what_can_stand_at_the_cursor(cli: Cli, words: list[str], answers: list[
     assert _answers(cli, *words) == answers
 
 
+def test_schedules_of_the_config(cli: Cli) -> None:
+    """The commands about a schedule complete its name; `cron` its commands."""
+    path = cli.folder / "scheduld.toml"
+    text = '[schedules.daily]\ntype = "hello"\ncron = "@daily"\n[schedules.nightly]\n'
+    path.write_text(path.read_text() + text)
+    assert _answers(cli, "cron", "pause", "") == ["plain,daily", "plain,nightly"]
+    assert _answers(cli, "cron", "next", "n") == ["plain,nightly"]
+    assert _answers(cli, "cron", "re") == ["plain,resume", "plain,remove"]
+    assert _answers(cli, "cron", "add", "x", "--overlap", "al") == ["plain,allow"]
+    assert _answers(cli, "cron", "next", "--timezone", "Europe/Madr") == ["plain,Europe/Madrid"]
+
+
 def test_types_are_those_of_the_config_that_is_named(cli: Cli) -> None:
     """--config before or after the command, and $SCHEDULD_CONFIG, choose the file."""
     (cli.folder / "b.toml").write_text('[types.mail]\nhandler = "log"\n')

@@ -218,3 +218,77 @@ def test_misuse_is_one_line(cli: Cli, argv: list[str], said: str) -> None:
     ran = cli(*argv)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert said in ran.err
+
+
+SCHEDULES = """
+[schedules.daily]
+type = "hello"
+cron = "0 7 * * *"
+payload = { token = "hunter2" }
+[schedules.gone]
+type = "hello"
+every = "1h"
+"""
+
+
+def _schedules(cli: Cli, *changes: tuple[str, str]) -> str:
+    path = cli.folder / "scheduld.toml"
+    path.write_text(OLD + SCHEDULES)
+    text = OLD + SCHEDULES
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (cli.folder / "new.toml").write_text(text)
+    return "new.toml"
+
+
+def test_schedules_and_their_next_times(cli: Cli) -> None:
+    """What is added, changed and removed is told, and which next times move; no payload."""
+    new = _schedules(
+        cli,
+        ('cron = "0 7 * * *"', 'cron = "0 8 * * *"\nstarts_at = 2100-01-01'),
+        ("hunter2", "hunter3"),
+        ("[schedules.gone]", "[schedules.new]"),
+        ('every = "1h"', 'every = "1d"\nstarts_at = "2100-01-01"'),
+    )
+    ran = cli("config", "diff", new)
+    assert (ran.code, ran.err) == (0, RESTART)
+    *lines, moved, first = ran.out.splitlines()
+    assert "[schedules.gone]: removed; 10 minutes later its waiting tasks are cancelled" in lines
+    assert "[schedules.new]: added" in lines
+    assert '[schedules.daily] cron: "0 7 * * *" -> "0 8 * * *"' in lines
+    assert '[schedules.daily] starts_at: none (default) -> "2100-01-01"' in lines
+    assert "[schedules.daily] payload: changed, (hidden)" in lines
+    assert moved.startswith('[schedules.daily] next: "')
+    assert moved.endswith('T07:00:00+00:00" -> "2100-01-01T08:00:00+00:00"')
+    assert first == '[schedules.new] next: "2100-01-01T00:00:00+00:00"'
+    assert "hunter" not in ran.out.replace("hunter2@", "")
+    told = [json.loads(line) for line in cli("config", "diff", new, "--json").out.splitlines()]
+    assert [(one["change"], one["table"]) for one in told if one["key"] == "next"] == [
+        ("changed", "schedules.daily"),
+        ("added", "schedules.new"),
+    ]
+
+
+def test_a_zone_moves_every_schedule_that_has_none(cli: Cli) -> None:
+    """A setting of another table that moves the next time of a schedule is told there."""
+    new = _schedules(cli, ("[scheduld]", '[scheduld]\ntimezone = "Asia/Tokyo"'))
+    lines = cli("config", "diff", new).out.splitlines()
+    assert lines[0] == '[scheduld] timezone: none (default) -> "Asia/Tokyo"'
+    assert lines[1].startswith('[schedules.daily] next: "')
+    assert lines[1].endswith('T07:00:00+09:00"')
+
+
+def test_a_switched_off_schedule_has_no_next(cli: Cli) -> None:
+    """`enabled = false` takes the next time away."""
+    new = _schedules(cli, ('every = "1h"', 'every = "1h"\nenabled = false'))
+    lines = cli("config", "diff", new).out.splitlines()
+    assert lines[0] == "[schedules.gone] enabled: true (default) -> false"
+    assert lines[1].endswith('" -> none')
+
+
+def test_other_settings_of_a_schedule_move_nothing(cli: Cli) -> None:
+    """A change that moves no next time tells none."""
+    new = _schedules(cli, ('every = "1h"', 'every = "60m"\noverlap = "queue"'))
+    lines = cli("config", "diff", new).out.splitlines()
+    assert lines == ['[schedules.gone] overlap: "skip" (default) -> "queue"']

@@ -74,7 +74,11 @@ def test_check_lists_every_problem_with_its_line(cli: Cli) -> None:
 def test_check_needs_no_redis(cli: Cli) -> None:
     """With a server that is away, and with --json, a good file is good."""
     cli.configure("redis://127.0.0.1:1")
-    assert cli("check", "--json").ok().json == {"ok": True, "problems": []}
+    assert cli("check", "--json").ok().json == {
+        "ok": True,
+        "problems": [],
+        "schedules": {},
+    }
     assert cli("check", "--config", "scheduld.toml").ok().out.endswith("2 types\n")
 
 

@@ -207,7 +207,7 @@ def test_nodes_tell_the_daemon(cli: Cli) -> None:
         (node,) = _lines(cli("nodes", "--json").ok().out)
         assert (node["pid"], node["types"]) == (daemon.pid, ["hello", "other"])
         head, line = cli("nodes").ok().out.splitlines()
-        assert head.split() == ["ID", "HOST", "PID", "VERSION", "SEEN", "TYPES"]
+        assert head.split() == ["ID", "HOST", "PID", "VERSION", "SEEN", "SCHEDULES", "TYPES"]
         assert line.split()[0] == node["id"]
         assert line.endswith("hello other")
     finally:

@@ -53,8 +53,9 @@ RUN = (
     "processes.md",
     "testing.md",
     "load.md",
-    "periodic.md",
     "cron.md",
+    "schedules.md",
+    "periodic.md",
 )
 _BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")

@@ -39,6 +39,7 @@ RUN_BY_A_TEST = {
     "python",
     "adding",
     "plugin",
+    "schedule",
 }
 
 
@@ -306,3 +307,19 @@ def test_adding(example: Example) -> None:
     left = [json.loads(line) for line in example.scheduld("list", "--json").splitlines()]
     waiting = [task["payload"]["message"] for task in left if task["state"] == "scheduled"]
     assert waiting == ["in a while", "merry"]
+
+
+def test_schedule(example: Example) -> None:
+    """Ticks become tasks; the commands of its first lines work."""
+    assert "3 schedules" in example.scheduld("check")
+    with example.daemon() as log:
+        wait_until(lambda: log.read_text().count('"event": "pulse"') >= 2, "it fires")
+        assert "0 7 * * mon-fri" in example.scheduld("cron", "list")
+        told = example.scheduld("cron", "history", "pulse", "--json").splitlines()
+        ticks = [json.loads(line) for line in told]
+        assert {tick["outcome"] for tick in ticks} == {"fired"}
+        assert len({tick["tick"] for tick in ticks}) == len(ticks)
+        skipped = example.scheduld("cron", "skip", "weekday-report", "--on", "2100-12-24")
+        assert skipped.startswith("skips what is on 2100-12-24")
+        ref = example.scheduld("cron", "trigger", "weekday-report", "kind=special").split()[0]
+        assert example.ended(ref)["result"] == "special report of today"

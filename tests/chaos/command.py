@@ -8,6 +8,10 @@ million every command that reads, on a server with a million scheduled tasks
 drain   descriptors, connections and memory of a daemon over many tasks, failing ones among them
 periodic  a SIGKILL within 50 ms after the end of a run of a periodic task, again and again
 stop    SIGTERM at random moments of an idle daemon's life
+ticks   schedules under three replicas with clocks that differ, one of them killed now and then
+restarts  daemons that are restarted all the time, under schedules
+nights  six nights in which clocks are set, by a moved clock
+midnight  2,000 schedules: start, idle CPU, and a midnight at which all fire
 """
 
 from __future__ import annotations
@@ -21,7 +25,22 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.chaos import drain, faults, idle, kills, million, outages, periodic
+import pytest
+
+from tests.chaos import (
+    drain,
+    faults,
+    idle,
+    kills,
+    midnight,
+    million,
+    nights,
+    outages,
+    periodic,
+    restarts,
+    ticks,
+)
+from tests.support.clocks import MovedClock
 from tests.support.daemons import DaemonProcess, let_pass
 from tests.support.servers import start_server
 
@@ -39,20 +58,23 @@ def main() -> int:
     parser.add_argument("what", choices=_COMMANDS, nargs="?", default="kill")
     parser.add_argument("--server", choices=("valkey", "redis7"), default="valkey")
     parser.add_argument(
-        "--rounds", type=int, default=200, help="kill, periodic, stop; default: 200"
+        "--rounds", type=int, default=200, help="kill, periodic, stop, restarts; default: 200"
     )
     parser.add_argument(
-        "--seed", type=int, default=random.randrange(1_000_000), help="kill, periodic, stop, faults"
+        "--seed", type=int, default=random.randrange(1_000_000), help="all that is random"
     )
-    parser.add_argument("--minutes", type=float, default=5.0, help="faults; default: 5")
+    parser.add_argument("--minutes", type=float, default=5.0, help="faults, ticks; default: 5")
     parser.add_argument("--seconds", type=float, default=12.0, help="outage, idle; default: 12")
     parser.add_argument("--tasks", type=int, help="drain 20000, million 1000000")
     said = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory(prefix="chaos-") as folder,
-        start_server(said.server, Path(folder)) as server,
-    ):
-        violations = _COMMANDS[said.what](Path(folder), server, said)
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        try:
+            env = MovedClock(Path(folder)).environment if said.what in _MOVED else None
+            with start_server(said.server, Path(folder), env) as server:
+                violations = _COMMANDS[said.what](Path(folder), server, said)
+        except pytest.skip.Exception as reason:
+            _say(f"not run: {reason}")
+            return 2
     for violation in violations[:20]:
         _say(f"  VIOLATED: {violation}")
     _say("VIOLATED" if violations else "OK")
@@ -171,6 +193,45 @@ def _stop(folder: Path, server: RunningServer, said: argparse.Namespace) -> list
     return violations
 
 
+def _ticks(folder: Path, server: RunningServer, said: argparse.Namespace) -> list[str]:
+    account = ticks.run(ticks.site(folder, server.url), said.minutes * 60, said.seed)
+    _say(str(account))
+    return account.violations
+
+
+def _restarts(folder: Path, server: RunningServer, said: argparse.Namespace) -> list[str]:
+    _say(f"seed {said.seed}")
+    violations = []
+    for daemons in (1, 2):
+        place = folder / f"of-{daemons}"
+        place.mkdir()
+        account = restarts.run(place, server, restarts=said.rounds, seed=said.seed, daemons=daemons)
+        _say(f"{daemons} daemons: {account}")
+        violations += account.violations
+    clock = MovedClock(folder)
+    place = folder / "minute"
+    place.mkdir()
+    with start_server(said.server, place, clock.environment) as moved:
+        account = restarts.same_minute(place, moved, clock, restarts=20)
+    _say(f"in one minute: {account}")
+    return violations + account.violations
+
+
+def _nights(folder: Path, server: RunningServer, said: argparse.Namespace) -> list[str]:
+    sleepers = nights.Sleepers(folder, server, MovedClock(folder))
+    for night in nights.NIGHTS:
+        account = sleepers.live_through(night)
+        _say(f"{night.zone} {night.stops[0]:%Y-%m-%d}: {account}")
+    return sleepers.account.violations
+
+
+def _midnight(folder: Path, server: RunningServer, said: argparse.Namespace) -> list[str]:
+    account = midnight.run(folder, server, MovedClock(folder))
+    _say(str(account))
+    return account.violations
+
+
+_MOVED = ("nights", "midnight")
 _MOST_KB_A_THOUSAND = 10.0
 """In the second half of the tasks; what the heap of a process wanders by is not nothing."""
 _COMMANDS = {
@@ -182,4 +243,8 @@ _COMMANDS = {
     "million": _million,
     "drain": _drain,
     "stop": _stop,
+    "ticks": _ticks,
+    "restarts": _restarts,
+    "nights": _nights,
+    "midnight": _midnight,
 }

@@ -10,12 +10,14 @@ import pytest
 
 from scheduld.errors import Conflict, Unreachable
 from scheduld.model import Keep, TaskType
-from scheduld.store import calls, usercalls
+from scheduld.store import calls, croncalls, usercalls
 from scheduld.store.answers import Decision, Renewed, Started
 from scheduld.store.calls import Call, ClaimRequest, NewTask
+from scheduld.store.croncalls import Definition, PastTick
 from scheduld.store.notecalls import Note, note
 from scheduld.store.scripts import script_names
 from scheduld.store.usercalls import Edit
+from tests.support.crons import Crons, daily
 from tests.support.servers import start_server
 from tests.support.store import LEASE, NOW, Store, pairs, verdict
 from tests.support.store import any_store as any_store
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from scheduld.model import Claim
 
 SCRIPTS = script_names()
-READERS = {"fields", "read", "walk"}
+READERS = {"fields", "read", "walk", "cron_read"}
 
 
 class Busy:
@@ -37,6 +39,10 @@ class Busy:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.crons = Crons(store)
+        self.crons.define(daily("n"))
+        self.crons.define(daily("paused"))
+        self.crons.pause("paused")
         for task_id in ("done", "dead", "lost", "run"):
             store.add(task_id)
         claims = {claim.id: claim for claim in store.claim().claims}
@@ -66,6 +72,7 @@ class Busy:
         bound: dict[str, Any] = {"lease_ms": LEASE, "bound_ms": store.time}
         request = ClaimRequest(90, 5, (verdict(self.run, "retry", delay_ms=5),), store.time)
         made: dict[str, Call[Any]] = {
+            **self._cron_calls(),
             "add": calls.add(caller, keys, [NewTask(b"new", b"{}", "T")], on_conflict="error"),
             "audit": calls.audit(caller, keys, [b"stray"], mend=True),
             "cancel": usercalls.cancel(caller, keys, b"due"),
@@ -87,6 +94,25 @@ class Busy:
             "walk": usercalls.walk(caller, keys, "due", None, limit=9),
         }
         return made[name]
+
+    def _cron_calls(self) -> dict[str, Call[Any]]:
+        caller, keys = self.store.caller(), self.store.type
+        past = PastTick(NOW - 5, NOW, b"n@past")
+        return {
+            "cron_backfill": croncalls.backfill(caller, keys, "n", [past]),
+            "cron_define": croncalls.define(caller, keys, [Definition(daily("new"), "config")]),
+            "cron_move": croncalls.move(caller, keys, "n", to="other"),
+            "cron_orphan": croncalls.orphan(caller, keys, "n", after_ms=9),
+            "cron_park": croncalls.park(caller, keys, "n", digest=daily("n").digest, why="x"),
+            "cron_pause": croncalls.pause(caller, keys, "n", reason="", who="ana"),
+            "cron_raise_marks": croncalls.raise_marks(caller, keys, [("n", NOW + 9)]),
+            "cron_read": croncalls.read(caller, keys, ["n"]),
+            "cron_remove": croncalls.remove(caller, keys, "n", reason=""),
+            "cron_resume": croncalls.resume(caller, keys, "paused"),
+            "cron_skips": croncalls.skips(caller, keys, "n", add=[(NOW, NOW + LEASE * 9)]),
+            "cron_tick": croncalls.tick(caller, keys, [self.crons.a_tick(name="n")]),
+            "cron_trigger": croncalls.trigger(caller, keys, "n", raw_id=b"n@manual-1"),
+        }
 
 
 @pytest.fixture
@@ -205,7 +231,8 @@ class TestFullMemory:
         """New tasks are refused in words; claims, renewals, ends, cancels and mending go on."""
         store = full.store
         before = store.dump()
-        for name in ("add", "edit", "requeue"):
+        adding = ("add", "edit", "requeue")
+        for name in (*adding, "cron_tick", "cron_define", "cron_trigger", "cron_backfill"):
             with pytest.raises(Unreachable, match="Redis is out of memory"):
                 store.run(full.call(name))
         assert store.dump() == before
@@ -218,5 +245,8 @@ class TestFullMemory:
         assert store.run(full.call("finish")) == [], "none refused"
         assert store.run(full.call("read"))[0].finished_ms == store.time
         assert store.run(full.call("prune")) == 5, "three done, two dead"
+        letting_go = ("cron_skips", "cron_pause", "cron_resume")
+        for name in (*letting_go, "cron_raise_marks", "cron_park", "cron_remove"):
+            assert store.run(full.call(name))
         store.run(full.call("pause"))
         assert store.run(full.call("resume"))

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
+import redis
+
 from scheduld import Client
 from scheduld.model import Task
+from scheduld.store.keys import Keys
 from tests.support.servers import READY_S, wait_until
 from tests.support.work import Line, read_ledger
 
@@ -45,7 +48,7 @@ class Site:
     """A folder with a config and a ledger, for any number of daemons and commands.
 
     `core`: settings of `[scheduld]`. `types`: settings by name of type; handlers that write
-    the ledger are `WORK + name`.
+    the ledger are `WORK + name`. `schedules`: settings by name of schedule.
     """
 
     folder: Path
@@ -53,15 +56,23 @@ class Site:
     namespace: str = "chaos"
     core: Mapping[str, object] = field(default_factory=dict)
     types: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    schedules: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.write_config()
+
+    def write_config(self, name: str = "scheduld.toml") -> Path:
+        """Write the config as it is now, maybe into a file beside; returns its path."""
         lines = ["[scheduld]"]
         core = {"redis_url": self.url, "namespace": self.namespace, **self.core}
         lines += [f"{name} = {toml(value)}" for name, value in core.items()]
-        for type_name, settings in self.types.items():
-            lines.append(f"[types.{type_name}]")
-            lines += [f"{name} = {toml(value)}" for name, value in settings.items()]
-        self.config_path.write_text("\n".join(lines) + "\n")
+        for table, entries in (("types", self.types), ("schedules", self.schedules)):
+            for entry, settings in entries.items():
+                lines.append(f"[{table}.{entry}]")
+                lines += [f"{key} = {toml(value)}" for key, value in settings.items()]
+        path = self.folder / name
+        path.write_text("\n".join(lines) + "\n")
+        return path
 
     @property
     def config_path(self) -> Path:
@@ -103,6 +114,12 @@ class Site:
         """Return a client, to be closed by the caller."""
         return Client(self.url, namespace=self.namespace)
 
+    def nudge(self) -> None:
+        """Let daemons look at their schedules and at the server's clock, as they do anyway within
+        ten seconds."""
+        with redis.Redis.from_url(self.url) as client:
+            client.publish(Keys(self.namespace).wake, "any cron any")
+
     def add(self, type_name: str, count: int = 1, **payload: object) -> list[str]:
         """Add tasks that are due now, all with one payload; returns their ids."""
         with self.client() as client:
@@ -142,13 +159,15 @@ class DaemonProcess:
         env: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
         stderr: int | IO[Any] | None = None,
+        config: Path | None = None,
     ) -> None:
         self.number = next(_numbers)
         self.log_path = site.folder / f"daemon-{self.number}.log"
         self.killed_at: float | None = None
+        path = config or site.config_path
         with self.log_path.open("w") as log:
             self.process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", "scheduld", "run", "--config", site.config_path],
+                [*prefix, sys.executable, "-m", "scheduld", "run", "--config", path],
                 cwd=site.folder,
                 env={**site.environment(self.number), **(env or {})},
                 stdin=subprocess.DEVNULL,

@@ -29,11 +29,12 @@ from scheduld.store.keys import Keys
 from scheduld.store.link import AsyncLink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scheduld.engine.duty import Duty
     from scheduld.engine.poller import Poller
     from scheduld.model import Task
+    from scheduld.schedule import Schedule
 
 LEASE_MS = 900
 WITHIN_S = 15.0
@@ -71,6 +72,7 @@ def config_for(
     lease_ms: int,
     concurrency: int,
     grace_ms: int,
+    schedules: Sequence[Schedule] = (),
 ) -> Config:
     """Make the config of a replica; the deadline of a call is a sixth of the lease."""
     return Config(
@@ -82,6 +84,7 @@ def config_for(
         concurrency=concurrency,
         shutdown_grace_ms=grace_ms,
         types=MappingProxyType({duty.name: duty.kind for duty in duties}),
+        schedules=MappingProxyType({schedule.name: schedule for schedule in schedules}),
     )
 
 
@@ -200,7 +203,12 @@ class Site:
         return Caller(self.keys, node)
 
     def _config(
-        self, duties: tuple[Duty, ...], url: str | None, concurrency: int, grace_s: float
+        self,
+        duties: tuple[Duty, ...],
+        url: str | None,
+        concurrency: int,
+        grace_s: float,
+        schedules: Sequence[Schedule] = (),
     ) -> Config:
         return config_for(
             url or self.url,
@@ -209,13 +217,19 @@ class Site:
             lease_ms=self.lease_ms,
             concurrency=concurrency,
             grace_ms=round(grace_s * 1000),
+            schedules=schedules,
         )
 
     async def start(
-        self, *duties: Duty, url: str | None = None, concurrency: int = 100, grace_s: float = 5
+        self,
+        *duties: Duty,
+        url: str | None = None,
+        concurrency: int = 100,
+        grace_s: float = 5,
+        schedules: Sequence[Schedule] = (),
     ) -> Member:
         """Start a replica; returns when each poller has looked once and wake-ups are heard."""
-        member = Member(self._config(duties, url, concurrency, grace_s), duties)
+        member = Member(self._config(duties, url, concurrency, grace_s, schedules), duties)
         self.members.append(member)
         pollers = member.replica.pollers.values()
         await until(lambda: all(poller.last_claim_at for poller in pollers), "first look")

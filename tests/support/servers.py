@@ -28,7 +28,7 @@ from scheduld.store.launch import (
 from scheduld.store.statedir import StateDir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 Kind = Literal["valkey", "redis7", "cluster"]
@@ -66,8 +66,9 @@ def redis_program() -> str:
 class RunningServer:
     """A server of one kind in one folder; its data survives `kill`, `stop` and `restart`."""
 
-    def __init__(self, kind: Kind, folder: Path) -> None:
+    def __init__(self, kind: Kind, folder: Path, env: Mapping[str, str] | None = None) -> None:
         self.kind = kind
+        self._env = [f"{name}={value}" for name, value in (env or {}).items()]
         self._state = StateDir(folder.resolve(), os.geteuid(), os.getegid())
         self._state.make_data()
         if kind == "cluster":
@@ -127,7 +128,8 @@ class RunningServer:
         # A server must not outlive a test run that was killed. This follows the thread
         # that starts it, so start servers from the main thread.
         guard = [setpriv, "--pdeathsig", "KILL"] if (setpriv := shutil.which("setpriv")) else []
-        process = spawn([*guard, *self._command], state=self._state)
+        env = ["env", *self._env] if self._env else []
+        process = spawn([*guard, *env, *self._command], state=self._state)
         if process.stdout:
             process.stdout.close()
         self._process = process
@@ -164,9 +166,12 @@ class RunningServer:
         self.stop()
 
 
-def start_server(kind: Kind, folder: Path) -> RunningServer:
-    """Start a server in `folder`, which must exist and have a short path; ready at return."""
-    return RunningServer(kind, folder)
+def start_server(kind: Kind, folder: Path, env: Mapping[str, str] | None = None) -> RunningServer:
+    """Start a server in `folder`, which must exist and have a short path; ready at return.
+
+    `env` is added to its environment, such as a clock of its own (tests.support.clocks).
+    """
+    return RunningServer(kind, folder, env)
 
 
 def _cluster_options(port: int) -> list[str]:

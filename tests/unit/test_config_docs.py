@@ -8,16 +8,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli
 
-from scheduld.config.keys import TABLES, nearest
+from scheduld.config.keys import SCHEDULE, TABLES, nearest
 from scheduld.config.load import load
 from scheduld.config.model import MODELS
 from scheduld.config.settings import DEFAULTS
 from scheduld.model import TaskType
 from scheduld.registry import check
+from scheduld.schedule import Schedule
 
 ROOT = Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "config" / "reference.toml"
@@ -35,11 +37,19 @@ def test_known_keys_are_those_of_the_model() -> None:
 def test_reference_lists_the_defaults() -> None:
     """Each value of the reference is the default."""
     config = load(REFERENCE, env=ENV)
-    same = {field.name for field in dataclasses.fields(config)} - {"path", "state_dir", "types"}
+    same = {field.name for field in dataclasses.fields(config)} - {
+        "path",
+        "state_dir",
+        "types",
+        "schedules",
+    }
     assert {name: getattr(config, name) for name in same} == {
         name: getattr(DEFAULTS, name) for name in same
     }
     assert config.types["example"] == TaskType(name="example", handler="log")
+    assert config.schedules["example"] == Schedule(
+        name="example", type="example", cron="0 7 * * mon-fri"
+    )
 
 
 def test_reference_lists_every_setting() -> None:
@@ -48,11 +58,18 @@ def test_reference_lists_every_setting() -> None:
     listed = tomli.loads(text)
     commented = set(re.findall(r"^# (\w+) = ", text, re.MULTILINE))
     for name, model in MODELS.items():
-        table = listed
+        table: dict[str, Any] = listed
         for part in name.replace("NAME", "example").split("."):
             table = table[part]
         fields = model.model_fields
         without = {key for key, field in fields.items() if field.default is None}
+        if name == SCHEDULE:
+            # One of the two must be there, so it cannot be commented out.
+            assert "cron" in table
+            assert "or every = " in text
+            without -= {"cron", "every"}
+            table = {key: value for key, value in table.items() if key != "cron"}
+            fields = {key: field for key, field in fields.items() if key not in {"cron", "every"}}
         assert set(table) == set(fields) - without
         assert without <= commented
 
@@ -60,7 +77,7 @@ def test_reference_lists_every_setting() -> None:
 @pytest.mark.parametrize("file", [REFERENCE, STARTER])
 def test_switched_on_examples_load(file: Path, tmp_path: Path) -> None:
     """A file with all its examples switched on is a valid config."""
-    text = re.sub(r"^# (?=\w+ = |\[types)", "", file.read_text(), flags=re.MULTILINE)
+    text = re.sub(r"^# (?=\w+ = |\[types|\[schedules)", "", file.read_text(), flags=re.MULTILINE)
     text = text.replace("myapp.tasks:goes_on", "tests.support.predicates:count")
     copy = tmp_path / "scheduld.toml"
     copy.write_text(text)
@@ -70,6 +87,7 @@ def test_switched_on_examples_load(file: Path, tmp_path: Path) -> None:
         assert config.types["example"].concurrency == 10
     else:
         assert config.types["email"].options["smtp_url"] == "smtp://localhost:1025"
+        assert config.schedules["good-morning"].cron == "0 7 * * mon-fri"
 
 
 def test_starter_runs_as_it_is() -> None:
@@ -77,6 +95,7 @@ def test_starter_runs_as_it_is() -> None:
     config = load(STARTER, env=ENV, check_handlers=check)
     assert config.redis_url == "embedded"
     assert {name: found.handler for name, found in config.types.items()} == {"hello": "log"}
+    assert config.schedules == {}
 
 
 def test_settings_table_is_up_to_date() -> None:

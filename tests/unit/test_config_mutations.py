@@ -42,7 +42,6 @@ MUTATIONS = [
     ('namespace = "x"', "[scheduld]", "namespace", "it belongs in [scheduld]"),
     ("[sms]\nhandler = 'x'", "[scheduld]", "sms", "did you mean [types.sms]?"),
     # not yet
-    ("[schedules.a]\ntype = 'b'", "[scheduld]", "schedules", "not in this version"),
     ('durable = "both"', SCHEDULD, "scheduld.durable", '"memory" or "disk" or "replica"'),
     ("[log]\nformat = 'xml'", "[scheduld]", "log.format", '"auto" or "text" or "json"'),
     ("[log]\nmask = 'password'", "[scheduld]", "log.mask", "an array of texts"),

@@ -12,15 +12,20 @@ import pytest
 
 import scheduld
 from scheduld.model import TaskType, Verdict, VerdictKind
-from scheduld.store import calls, notecalls, usercalls
+from scheduld.schedule import Schedule
+from scheduld.store import calls, croncalls, notecalls, usercalls
 from scheduld.store.calls import Caller, ClaimRequest, NewTask
+from scheduld.store.croncalls import Definition, PastTick, Tick
 from scheduld.store.keys import Keys
 from scheduld.store.notecalls import Note
 from scheduld.store.scripts import load, read_lua, script_names
 from scheduld.store.usercalls import Edit
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from scheduld.store.calls import Call
+    from scheduld.store.keys import TypeKeys
 
 PACKAGE = Path(scheduld.__file__).parent
 SCRIPTS = script_names()
@@ -28,8 +33,10 @@ INCLUDES = sorted(path.stem for path in (PACKAGE / "store/lua/include").glob("*.
 ALLOW_OOM = {
     *("claim", "finish", "start", "renew", "recover", "cancel", "prune", "audit"),
     *("pause", "resume", "run_now", "purge", "note"),
+    *("cron_pause", "cron_resume", "cron_skips", "cron_remove", "cron_orphan", "cron_move"),
+    *("cron_raise_marks", "cron_park"),
 }
-NO_WRITES = {"read", "fields", "walk"}
+NO_WRITES = {"read", "fields", "walk", "cron_read"}
 # Which typed functions are not in `calls`.
 USERS = {
     *("cancel", "edit", "fields", "pause", "purge", "read", "requeue", "resume", "run_now", "walk"),
@@ -51,6 +58,12 @@ REST = {
     ("note", "ARGV", "at"),
     *(("note", "ARGV", f"at + {number}") for number in range(1, 5)),
     *((name, "ARGV", f"{at} + index * 2") for name in ("renew", "start") for at in (7, 8)),
+    *((f"cron_{name}", "KEYS", "6 + index") for name in ("define", "raise_marks", "read", "tick")),
+    *(("cron_define", "ARGV", f"at + {number}") for number in range(1, 12)),
+    *(("cron_tick", "ARGV", f"at + {number}") for number in range(1, 12)),
+    *(("cron_raise_marks", "ARGV", f"{at} + index * 2") for at in (6, 7)),
+    ("cron_read", "ARGV", "7 + index"),
+    *(("cron_backfill", "ARGV", at) for at in ("at", "at + 1", "at + 2")),
 }
 SETTLE_REST = {
     ("KEYS", "first_key + index - 1"),
@@ -85,6 +98,33 @@ def includes_of(name: str) -> list[str]:
     return str(line).split()
 
 
+def cron_calls(caller: Caller, job: TypeKeys) -> dict[str, Call[Any]]:
+    """Call the typed functions of schedules with one of everything."""
+    definition = Definition(Schedule(name="n", type="job", cron="* * * * *"), "config")
+    return {
+        "cron_backfill": croncalls.backfill(caller, job, "n", [PastTick(1, 2, b"x")]),
+        "cron_define": croncalls.define(caller, job, [definition]),
+        "cron_move": croncalls.move(caller, job, "n", to="other"),
+        "cron_orphan": croncalls.orphan(caller, job, "n", after_ms=9),
+        "cron_park": croncalls.park(caller, job, "n", digest="d", why=""),
+        "cron_pause": croncalls.pause(caller, job, "n", reason="", who=""),
+        "cron_raise_marks": croncalls.raise_marks(caller, job, [("n", 9)]),
+        "cron_read": croncalls.read(caller, job, ["n"]),
+        "cron_remove": croncalls.remove(caller, job, "n", reason=""),
+        "cron_resume": croncalls.resume(caller, job, "n"),
+        "cron_skips": croncalls.skips(caller, job, "n"),
+        "cron_tick": croncalls.tick(caller, job, [Tick("n", "d", 1)]),
+        "cron_trigger": croncalls.trigger(caller, job, "n", raw_id=b"x"),
+    }
+
+
+def home_of(name: str) -> ModuleType:
+    """The module of a script's typed function."""
+    if name.startswith("cron_"):
+        return croncalls
+    return notecalls if name == "note" else usercalls if name in USERS else calls
+
+
 def a_call(name: str) -> Call[Any]:
     """Call the typed function of a script with one of everything."""
     keys = Keys("ns")
@@ -92,6 +132,7 @@ def a_call(name: str) -> Call[Any]:
     kind = TaskType(name="job", handler="log")
     ends = (Verdict(b"x", 7, VerdictKind.DONE), Verdict(b"y", 7, VerdictKind.RELEASE))
     made: dict[str, Call[Any]] = {
+        **cron_calls(caller, job),
         "add": calls.add(caller, job, [NewTask(b"x", b"{}", "T")], on_conflict="error"),
         "audit": calls.audit(caller, job, [b"x"], mend=True),
         "cancel": usercalls.cancel(caller, job, b"x"),
@@ -200,8 +241,7 @@ def test_includes_use_no_numbers(name: str) -> None:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_caller_passes_what_the_header_declares(name: str) -> None:
     """The typed function of the script's name fills the declared places, in their order."""
-    home = notecalls if name == "note" else usercalls if name in USERS else calls
-    assert callable(getattr(home, name))
+    assert callable(getattr(home_of(name), name.removeprefix("cron_")))
     call, script = a_call(name), load(name)
     assert call.script is script
     rest = re.search(r"^-- KEYS\[\d+\.\.\]", script.source.decode(), re.MULTILINE)
@@ -229,9 +269,15 @@ def test_the_caller_passes_what_the_header_declares(name: str) -> None:
         "read": 1,
         "requeue": 1,
         "note": 6,
+        "cron_backfill": 3,
+        "cron_define": 11,
+        "cron_raise_marks": 2,
+        "cron_read": 1,
+        "cron_tick": 11,
     }
     assert tail == int(counted) * sizes.get(name, 0) + int(named.get("plain_count", 0))
-    assert bool(rest) == (tail > 0 or name == "fields"), (
+    # The tasks of a backfill are new: their keys follow from their ids.
+    assert bool(rest) == ((tail > 0 and name != "cron_backfill") or name == "fields"), (
         "hashes of tasks that the caller knows are in KEYS"
     )
 

@@ -10,10 +10,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
 
 from scheduld import AsyncClient, Client
 from scheduld.cli.app import COMMANDS, cli
+from scheduld.client.aio_schedules import AsyncSchedules
+from scheduld.client.blocking_schedules import Schedules
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -42,6 +45,7 @@ VERBS = (
     Verb("purge", "Changing tasks", ("purge",)),
     Verb("pause", "Whole types", ("pause", "paused")),
     Verb("resume", "Whole types", ("resume",)),
+    Verb("cron", "Schedules"),
     Verb("stats", "Whole types", ("stats",)),
     Verb("list", "Looking", ("list",)),
     Verb("show", "Looking", ("get", "find")),
@@ -51,6 +55,20 @@ VERBS = (
     Verb("completion", "Shell completion"),
     Verb("version", "Everywhere"),
 )
+SCHEDULE_VERBS = {
+    "list": ("list",),
+    "show": ("get",),
+    "next": ("next",),
+    "history": ("history",),
+    "pause": ("pause",),
+    "resume": ("resume",),
+    "trigger": ("trigger",),
+    "skip": ("skip", "unskip", "skips"),
+    "backfill": ("backfill",),
+    "add": ("add",),
+    "remove": ("remove",),
+}
+"""Each command of `cron`, and the methods of `client.schedules`."""
 OF_NO_TASK = {"close", "aclose"}
 """Methods that end a client, and are no verbs."""
 
@@ -76,6 +94,35 @@ def test_the_clients_have_these_verbs_and_no_others(client: type) -> None:
     assert {method for verb in VERBS for method in verb.methods} == _methods(client)
 
 
+@pytest.mark.parametrize("client", [Schedules, AsyncSchedules])
+def test_schedules_have_these_verbs_and_no_others(client: type) -> None:
+    """`client.schedules` of both clients and `cron` have the same verbs."""
+    assert {method for methods in SCHEDULE_VERBS.values() for method in methods} == _methods(client)
+    ctx = cli.make_context("scheduld", ["cron", "--help"], resilient_parsing=True)
+    group = cli.get_command(ctx, "cron")
+    assert isinstance(group, click.Group)
+    assert list(SCHEDULE_VERBS) == group.list_commands(ctx)
+
+
+@pytest.mark.parametrize("command", SCHEDULE_VERBS)
+def test_the_docs_tell_a_verb_of_schedules(command: str) -> None:
+    """docs/cli.md has a row for its command, docs/schedules.md names each method."""
+    rows = re.findall(r"^\| `scheduld cron ([a-z]+)", _sections()["Schedules"], re.MULTILINE)
+    assert command in rows
+    page = (DOCS / "schedules.md").read_text()
+    for method in SCHEDULE_VERBS[command]:
+        assert re.search(rf"`{method}\(", page), method
+
+
+def test_clients_of_both_kinds_take_the_same() -> None:
+    """The verbs of schedules have the same parameters in both clients."""
+    for methods in SCHEDULE_VERBS.values():
+        for method in methods:
+            one, other = getattr(Schedules, method), getattr(AsyncSchedules, method)
+            assert inspect.signature(one) == inspect.signature(other)
+            assert inspect.getdoc(one) == inspect.getdoc(other)
+
+
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.command)
 def test_the_docs_tell_a_verb(verb: Verb) -> None:
     """docs/cli.md has a row for its command, docs/python-api.md names each method."""
@@ -96,7 +143,8 @@ def test_the_help_of_a_verb_has_an_example(verb: Verb) -> None:
     assert command is not None
     commands = list(getattr(command, "commands", {}).values()) or [command]
     for one in commands:
-        assert f"scheduld {verb.command}" in (one.epilog or ""), one.name
+        words = verb.command if one is command else f"{verb.command} {one.name}"
+        assert f"scheduld {words}" in (one.epilog or ""), one.name
         assert one.help
 
 

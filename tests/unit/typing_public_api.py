@@ -7,22 +7,31 @@ from typing import TYPE_CHECKING, Any, assert_type
 
 from scheduld import (
     AsyncClient,
+    Backfill,
     Client,
     ConfigError,
     Dead,
     DeadGroup,
     Event,
+    NextTick,
     Node,
     OutcomeUnknown,
     Requeued,
+    Resumed,
     Retry,
     Run,
     ScheduldError,
+    Schedule,
+    ScheduleInfo,
+    SchedulePause,
+    Skip,
     Snooze,
     State,
     Task,
     TaskExists,
     TaskSpec,
+    Tick,
+    Triggered,
     TypePause,
     TypeStats,
     parse_when,
@@ -122,3 +131,31 @@ async def handler(payload: dict[str, Any], run: Run) -> dict[str, int] | Snooze:
     if run.attempt > 3:
         raise Dead("no use")
     return {"fence": run.fence}
+
+
+def schedules(client: Client) -> None:
+    """Schedules in every form of their settings."""
+    info = client.schedules.add("a", "email", cron="@daily", timezone=UTC, payload={"to": []})
+    client.schedules.add("b", "email", every=timedelta(hours=1), on_conflict="replace")
+    # Those that must be refused, or the checker checks nothing.
+    client.schedules.add("b", "email", every="1h", overlap="drop")  # type: ignore[arg-type]
+    client.schedules.add("b", "email", evry="1h")  # type: ignore[call-arg]
+    assert_type(info, ScheduleInfo)
+    assert_type(info.definition, Schedule | None)
+    assert_type(info.next, datetime | None)
+    assert_type(client.schedules.list("email"), list[ScheduleInfo])
+    after = datetime(2026, 1, 1, tzinfo=UTC)
+    assert_type(client.schedules.next("a", 3, after=after), list[NextTick])
+    assert_type(client.schedules.history("a"), list[Tick])
+    assert_type(client.schedules.pause("a", reason="x"), SchedulePause)
+    assert_type(client.schedules.resume("a", catch_up=True), Resumed)
+    assert_type(client.schedules.trigger("a", {"n": 1}), Triggered)
+    assert_type(client.schedules.skip("a", on="2026-12-24"), list[Skip])
+    assert_type(client.schedules.backfill("a", "2026-01-01", "2026-01-02"), Backfill)
+    assert_type(client.schedules.remove("a"), int)
+
+
+async def schedules_in_a_loop(client: AsyncClient) -> None:
+    """The same, awaited."""
+    assert_type(await client.schedules.get("a"), ScheduleInfo)
+    assert_type(await client.schedules.list(), list[ScheduleInfo])

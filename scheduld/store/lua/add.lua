@@ -15,7 +15,7 @@
 --         `at` or `delay` after now
 --         {-1, now µs} too late
 --
--- @include type events load pack state meet admit
+-- @include type events live load pack state meet admit
 local on_conflict, loads, count = ARGV[7], ARGV[8], tonumber(ARGV[9])
 
 local ids, times, scores, known, is_twice = {}, {}, {}, {}, false

@@ -9,7 +9,7 @@
 -- Returns {0, now µs, codes}: 0 whole, 1 hash without index, 2 index without hash
 --         {-1, now µs} too late
 --
--- @include type guard events load pack ends state
+-- @include type guard events live load pack ends
 local mend, count = ARGV[7], tonumber(ARGV[8])
 
 local function fault_of(id, key)

@@ -12,7 +12,7 @@
 --         4 (only with this_run) it is not as it was seen
 --         {-1, now µs} too late
 --
--- @include type guard events load pack ends period state anew back ready
+-- @include type guard events live load pack ends period state anew back ready stop
 local task, id, this_run, seen, next_at = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 
 local function is_as_seen()
@@ -30,20 +30,12 @@ end
 
 local state = state_of(id)
 local is_waiting = state == 'scheduled' or state == 'early'
-local code = 3
+local code
 if this_run ~= '' and (is_waiting or state == 'running') and not periods().is_periodic(task)
   or this_run ~= '' and is_waiting and not is_as_seen() then
   code = 4
 elseif is_waiting and next_at ~= '' then
   skip(state)
-  code = 1
-elseif is_waiting then
-  if state == 'scheduled' then
-    make_ready(id, state)
-  end
-  -- Without the fence a claim made early cannot start it, nor a late verdict undo this.
-  redis.call('HDEL', task, 'fence', 'error', 'over', 'grid', 'next_at', 'replan')
-  end_cancelled(id)
   code = 1
 elseif state == 'running' and this_run ~= '' then
   if redis.call('HSETNX', task, 'cancel', int(now)) == 1 then
@@ -51,18 +43,11 @@ elseif state == 'running' and this_run ~= '' then
   end
   note('cancelling', id)
   code = 2
-elseif state == 'running' then
-  redis.call('HSET', task, 'cancel', int(now))
-  redis.call('HDEL', task, 'this_run')
-  drop_successor(id)
-  redis.call('ZREM', due, id)
-  note('cancelling', id)
-  code = 2
-elseif state == 'cancelled' then
-  code = 1
+else
+  code = stop(task, id, state)
 end
 write_events()
 if code == 2 then
-  redis.pcall('PUBLISH', wake, type_name .. ' cancel ' .. id)
+  tell_to_stop(id)
 end
 return {0, now_us, code, state}

@@ -25,7 +25,7 @@
 --          ms when to look again or '' (also while the type is paused), next lease end ms or ''}
 --         {-1, now µs} too late; {-2, now µs} a newer claim of this caller was seen
 --
--- @include type guard events load pack ends period settle settle_plain recover anew prune refuse window keyed limit weigh series take back replay
+-- @include type guard events live load pack ends period settle settle_plain recover anew prune refuse window keyed limit weigh series take back replay
 local record, sequence, want, early, lead = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local lease, bound, max_interruptions = tonumber(ARGV[11]), ARGV[12], ARGV[13]
 local done_count, done_age, dead_count, dead_age = ARGV[14], ARGV[15], ARGV[16], ARGV[17]

@@ -17,7 +17,7 @@
 --         3 refused by the state, 4 it has another revision, or another payload
 --         {-1, now µs} too late
 --
--- @include type guard events load pack ends period state anew back ready
+-- @include type guard events live load pack ends period state anew back ready
 local task, id, token, revision, digest = KEYS[7], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local at, delay, payload, period = ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 

@@ -14,7 +14,7 @@
 --         3 refused; no codes where all are 1
 --         {-1, now µs} too late
 --
--- @include type guard events load pack ends period settle settle_plain
+-- @include type guard events live load pack ends period settle settle_plain
 local plain_count, fences, verdict_count = tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9])
 
 local codes = settle_all(10, 7, plain_count, fences, verdict_count)

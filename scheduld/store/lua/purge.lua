@@ -10,7 +10,7 @@
 -- Returns {0, now µs, looked at, removed}
 --         {-1, now µs} too late
 --
--- @include type guard events load anew
+-- @include type guard events live load anew
 local state, before, offset, limit = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 
 local index = state == 'scheduled' and due or state == 'dead' and dead or done

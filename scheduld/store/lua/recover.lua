@@ -10,7 +10,7 @@
 -- Returns {0, now µs, given back}
 --         {-1, now µs} too late
 --
--- @include type guard events load pack ends period recover
+-- @include type guard events live load pack ends period recover
 local lease, bound, max_interruptions, limit = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 
 local longest = redis.call('HGET', meta, 'lease')

@@ -9,7 +9,7 @@
 -- Returns {0, now µs, rows}, a row an id {code, state}: 1 scheduled, 3 refused by the state
 --         {-1, now µs} too late
 --
--- @include type guard events load pack state
+-- @include type guard events live load pack state
 local wanted, count = ARGV[7], tonumber(ARGV[8])
 
 local function is_ended(state)
@@ -38,10 +38,14 @@ for index = 1, count do
   rows[index] = {3, state}
   if is_ended(state) and (wanted == '' or state == wanted) then
     local kept, load = redis.call('HMGET', key, 'payload', 'token'), load_of(key)
+    local ticked = tick_of(id)
     redis.call('DEL', key)
     redis.call('ZREM', done, id)
     redis.call('ZREM', dead, id)
-    redis.call('HSET', key, 'payload', kept[1] or '{}')
+    redis.call('HSET', key, 'payload', kept[1] or '{}', unpack(ticked or {}))
+    if ticked then
+      schedule(ticked[2]).join(id, ticked[4])
+    end
     if kept[2] then
       redis.call('HSET', key, 'token', kept[2])
     end

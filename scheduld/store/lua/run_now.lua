@@ -8,7 +8,7 @@
 -- Returns {0, now µs, code, state}: 1 due now, 3 refused by the state
 --         {-1, now µs} too late
 --
--- @include type guard events load pack ends state anew back ready
+-- @include type guard events live load pack ends state anew back ready
 local task, id = KEYS[7], ARGV[7]
 
 local state = state_of(id)

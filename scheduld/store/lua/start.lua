@@ -10,7 +10,7 @@
 --                             by the server's clock it is not due yet, or the type is paused
 --         {-1, now µs} too late
 --
--- @include type guard events load pack ends back
+-- @include type guard events live load pack ends back
 local lead, count = tonumber(ARGV[7]), tonumber(ARGV[8])
 
 local codes, ids = {}, {}

@@ -32,9 +32,10 @@ local function promote(id, at)
   local key = prefix .. id
   local new = redis.call('HMGET', key, 'next_payload', 'next_token', 'next_load')
   at = number(at) or now
-  leave(id, false)
+  local ticked = tick_of(id, true)
+  leave(id, false, ticked)
   redis.call('DEL', key)
-  redis.call('HSET', key, 'payload', new[1] or '{}')
+  redis.call('HSET', key, 'payload', new[1] or '{}', unpack(ticked or {}))
   if new[2] and new[2] ~= '' and new[2] ~= id then
     redis.call('HSET', key, 'token', new[2])
   end
@@ -48,9 +49,10 @@ local function reborn(id)
   local key = prefix .. id
   local payload = redis.call('HGET', key, 'payload')
   drop_successor(id)
-  leave(id, true)
+  local ticked = tick_of(id, true)
+  leave(id, true, ticked)
   if redis.call('DEL', key) == 1 then
-    redis.call('HSET', key, 'payload', payload or '{}')
+    redis.call('HSET', key, 'payload', payload or '{}', unpack(ticked or {}))
   end
   note('succeeded', id)
 end

@@ -2,7 +2,6 @@
 -- leave due and leased. The helper keys of this are hints: what they say is checked against due
 -- and leased before it is used, so one that is wrong costs time and no task. A foreign value in
 -- the place of one is passed over.
-local root = string.sub(prefix, 1, -6)
 -- This call has said that the type uses priorities.
 local weighs
 
@@ -104,8 +103,12 @@ local function leave_unique(id, digest, is_gone)
   end
 end
 
-local function leave(id, is_gone)
-  local task = redis.pcall('HMGET', prefix .. id, 'key', 'unique', 'priority', 'moved')
+-- is_followed: another task takes the id, and its place in the schedule.
+local function leave(id, is_gone, is_followed)
+  local task = redis.pcall('HMGET', prefix .. id, 'key', 'unique', 'priority', 'moved', 'schedule')
+  if not is_followed then
+    leave_live(id, task[5])
+  end
   if task.err then
     return
   end

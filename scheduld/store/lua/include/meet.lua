@@ -60,10 +60,14 @@ local function meet(id, at, payload, token, on_conflict, load)
     note('replaced', id)
     return {3, int(at), state}
   end
-  leave(id, true)
+  local ticked = (state == 'scheduled' or state == 'early') and tick_of(id, true)
+  leave(id, true, ticked)
   redis.call('DEL', prefix .. id)
   unlease(id)
   redis.call('ZREM', done, id)
   redis.call('ZREM', dead, id)
+  if ticked then
+    redis.call('HSET', prefix .. id, unpack(ticked))
+  end
   return create(id, at, payload, token, state == 'none' and 'added' or 'replaced', load)
 end

@@ -3,7 +3,7 @@
 -- told: '' or, of an occurrence of a periodic task, what comes after it (include/period.lua)
 local function settle(key, id, fence, kind, ms, detail, reason, counted, told)
   local task = redis.pcall('HMGET', key, 'fence', 'settled', 'outcome', 'early', 'cancel', 'next',
-    'failed', 'due', 'moved', 'key', 'unique', 'this_run')
+    'failed', 'due', 'moved', 'key', 'unique', 'this_run', 'schedule')
   if task.err or task[1] ~= fence then
     return 3
   end
@@ -61,6 +61,9 @@ local function settle(key, id, fence, kind, ms, detail, reason, counted, told)
   if kind == 'done' then
     redis.call('ZADD', done, now, id)
     leave_unique(id, task[11], false)
+    if task[13] then
+      leave_live(id, task[13])
+    end
     if detail ~= '' then
       redis.call('HSET', key, 'result', detail)
     end

@@ -22,8 +22,3 @@ local function state_of(id)
   end
   return 'none', '', task
 end
-
-local function is_indexed(id)
-  return redis.call('ZSCORE', due, id) or redis.call('ZSCORE', leased, id)
-    or redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)
-end

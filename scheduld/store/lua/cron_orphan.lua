@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+-- Notes that no replica announces a schedule of a config any more; removes it when that is long ago.
+--
+-- KEYS[1..6], ARGV[1..6]: see include/type.lua
+-- KEYS[7] cron   hash of the schedule
+-- ARGV[7] name   name of the schedule
+-- ARGV[8] after  ms after which it is removed; a definition meanwhile begins it anew
+--
+-- Returns {0, now µs, code, since, next}: 1 noted, since that ms; 2 removed, and where to go on
+--         with its tasks or '' (cron_remove.lua); 15 gone, 17 broken key, 20 of no config
+--         {-1, now µs} too late
+--
+-- @include type guard events live load pack ends state anew back ready stop uncron changed
+local cron, name, after = KEYS[7], ARGV[7], tonumber(ARGV[8])
+
+local known = schedule(name, cron).read()
+local code, since, next_start = absence(known) or known.origin ~= 'config' and 20 or 1, now, ''
+if code == 1 then
+  -- A clock that went back begins to wait anew.
+  since = math.min(number(known.orphan) or now, now)
+  if now - since >= after and known.orphan then
+    code = 2
+    local _, place = remove(name, known, 'no replica announces it')
+    next_start = place
+    tell_change(name)
+  else
+    redis.call('HSET', cron, 'orphan', int(since))
+  end
+end
+write_events()
+return {0, now_us, code, int(since), next_start}

@@ -1,0 +1,9 @@
+-- Replicas look at a schedule again.
+local function tell_change(name)
+  redis.pcall('PUBLISH', wake, type_name .. ' cron ' .. name)
+end
+
+-- 15 gone, 17 a key of it is of a wrong type.
+local function absence(known)
+  return known == false and 17 or known == nil and 15
+end
