@@ -30,6 +30,7 @@ def test_working_days(january: Scheduler) -> None:
     runs = january.run_until("2026-02-08 12:00")
     reports = [run for run in runs if run.payload["kind"] == "daily"]
     assert [f"{run.due:%a}" for run in reports] == ["Mon", "Tue", "Thu", "Fri"]
+    assert reports[0].result == "daily report of 2026-02-02"
 
 
 def test_an_outage(january: Scheduler) -> None:
