@@ -123,6 +123,7 @@ def _of_schedule(name: str, after: str | None) -> tuple[Schedule, Iterator[NextT
     try:
         with session() as opened, reading():
             info = opened.client.schedules.get(name)
+            wanted = configured(name) if name in opened.settings.schedule_names else None
     except NotFound as exc:
         schedule = configured(name)
         if schedule is None:
@@ -133,6 +134,8 @@ def _of_schedule(name: str, after: str | None) -> tuple[Schedule, Iterator[NextT
         raise Conflict(f"schedule {name} cannot be read: {info.error}")
     base = _base(after, info.definition, info.now_ms)
     _note_state(info)
+    if wanted is not None and wanted.digest != info.definition.digest:
+        note("scheduld: this is what runs now; the config has it otherwise (scheduld check tells)")
     skips = [(skip.from_ms, skip.to_ms) for skip in info.skips]
     return info.definition, _ticks(info.definition, base, skips, info.runs)
 

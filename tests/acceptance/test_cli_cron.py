@@ -242,6 +242,7 @@ def test_list_tells_differences(cli: Cli) -> None:
     ran = cli("cron", "list")
     assert ran.code == 0
     assert "report was added at run time; the one of the config does not run" in ran.err
+    assert "the config has it otherwise" in cli("cron", "next", "report").err
     _configured(cli, "[schedules.x]\n")
     assert "not compared with the config" in cli("cron", "list").err
 
