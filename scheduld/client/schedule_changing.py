@@ -74,6 +74,8 @@ class Definer:
             if self.on_conflict == "keep":
                 return replace((yield from get(scope, name)), created=False)
             raise _exists(name, known)
+        if record is None and known != wanted and self.on_conflict != "replace":
+            raise half_there(name)  # or somebody is just adding it
         yield from self._store(scope, known, wanted, record)
         return replace((yield from get(scope, name)), created=True)
 

@@ -481,6 +481,8 @@ def test_half_there(scheduld: Scheduler, ask: Callable[..., Any]) -> None:
     assert ask("get", "daily").state == "broken"
     with pytest.raises(Conflict, match="half there"):
         ask("next", "daily")
+    with pytest.raises(Conflict, match="half there"):
+        _add(ask, cron="30 3 * * *")
     assert _add(ask).state == "active"
     _redis(scheduld, "DEL", key)
     assert ask("remove", "daily") == 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scheduld import AsyncClient, Client, OutcomeUnknown
+from scheduld import AsyncClient, Client, OutcomeUnknown, ScheduldError
 from tests.integration.test_client import fresh_namespace
 from tests.integration.test_client_operating_faults import PATIENT, lost_then
 from tests.support.proxy import Proxy
@@ -112,3 +113,22 @@ def test_every_server(store: Store) -> None:
         assert schedules.remove("a") == 3
         assert schedules.remove("b") == 1
         assert schedules.list() == []
+
+
+async def test_two_at_once(valkey_server: RunningServer) -> None:
+    """Of adds of one name with different settings at one time exactly one is stored."""
+    async with AsyncClient(valkey_server.url, namespace=fresh_namespace()) as client:
+        await client.schedules.add("z", "t", cron="@daily", allow_unknown=True)
+        await client.schedules.add("z2", "u", cron="@daily", allow_unknown=True)
+        for number in range(20):
+            adds = [
+                client.schedules.add(f"s{number}", kind, every=every)
+                for kind, every in (("t", "1h"), ("u", "2h"), ("t", "3h"), ("u", "4h"))
+            ]
+            answers = await asyncio.gather(*adds, return_exceptions=True)
+            stored = [one for one in answers if not isinstance(one, BaseException)]
+            assert len(stored) == 1, answers
+            assert all(isinstance(one, ScheduldError) for one in answers if one not in stored)
+            found = await client.schedules.get(f"s{number}")
+            assert found.definition == stored[0].definition
+            assert found.state == "active"
