@@ -106,6 +106,11 @@ class Replanning:
         if old is None:
             if replan.every is None:
                 raise Conflict(f"{self._ref} is not periodic", hint="every makes it so")
+            if "schedule" in self._raw.fields:
+                raise Conflict(
+                    f"{self._ref} was made by a schedule, which says when it comes again",
+                    hint="change the schedule, or add another task",
+                )
             if "expires" in self._raw.fields:
                 raise Conflict(
                     f"{self._ref} expires, which does not go with every", hint="add another task"

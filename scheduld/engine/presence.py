@@ -78,7 +78,7 @@ class Presence:
                 self._pause_s = EVERY_S
 
     async def announce_schedules(self) -> None:
-        """Write the record, from now on with the schedules: it is noted when they were seen."""
+        """Write the record, with the schedules from now on: it is noted when they were seen."""
         self._is_seen = True
         await self._announce()
 

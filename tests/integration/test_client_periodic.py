@@ -197,3 +197,12 @@ def test_rubbish_in_the_place_of_a_series_is_passed_over(ask: Asker) -> None:
     ask.store.redis.hset(ask.store.type.meta, "series", b"-7x season_start")
     with pytest.raises(InvalidInput, match="is not an interval"):
         ask("schedule", "job", START)
+
+
+def test_a_task_of_a_schedule_does_not_come_again_by_itself(ask: Asker) -> None:
+    """Its schedule says when, and would wait for its end for ever."""
+    ask("schedule", "job", id="x", delay="1h")
+    ask.store.redis.hset(ask.store.task_key("x"), mapping={"schedule": "daily", "tick": "5"})
+    with pytest.raises(Conflict, match="made by a schedule, which says when it comes again"):
+        ask("edit", "job", "x", every="1h")
+    ask.store.redis.hdel(ask.store.task_key("x"), "schedule", "tick")
