@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from scheduld import payload
-from scheduld.calendar.period import series_of
 from scheduld.clock import wall_ms
 from scheduld.config.url import mask_url
-from scheduld.engine.duty import Duty
+from scheduld.engine.duty import Duty, ladders
 from scheduld.engine.eventloop import new_event_loop
 from scheduld.engine.loop import FIRST_PAUSE_S, LONGEST_PAUSE_S, wait_for
 from scheduld.engine.outage import Outage
+from scheduld.engine.presence import register
 from scheduld.engine.replica import Replica
 from scheduld.errors import OutcomeUnknown, ScheduldError, Unreachable
 from scheduld.names import new_id
@@ -36,9 +36,7 @@ from scheduld.store.link import AsyncLink
 
 if TYPE_CHECKING:
     from scheduld.config.settings import Config
-    from scheduld.model import TaskType
     from scheduld.store.embedded import Membership
-    from scheduld.store.wire import Command
 
 log = structlog.get_logger("scheduld.daemon")
 EXIT_STUCK = 70
@@ -183,8 +181,7 @@ class Daemon:
             # Before anybody hears that the daemon is ready: clients look here for types.
             names = [duty.name for duty in self._duties]
             with suppress(ScheduldError):  # a full server refuses it, and may yet drain
-                ladders = [_ladder(self._keys, duty.kind) for duty in self._duties]
-                await link.commands(("SADD", self._keys.types, *names), *ladders)
+                await link.commands(*register(self._keys, names, ladders(self._duties)))
             await self._add_at_start(link)
         finally:
             await link.aclose()
@@ -252,9 +249,3 @@ async def _tell_plugins() -> None:
     """Warn of installed plug-ins that are not what they claim; no start waits for the search."""
     for text in await asyncio.to_thread(notes):
         log.warning(text)
-
-
-def _ladder(keys: Keys, kind: TaskType) -> Command:
-    """Tell clients that have no config when the tasks of a type are due."""
-    meta, series = keys.type(kind.name).meta, series_of(kind)
-    return ("HDEL", meta, "series") if series is None else ("HSET", meta, "series", str(series))

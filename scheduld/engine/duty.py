@@ -6,9 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scheduld.calendar.period import series_of
 from scheduld.payload import DEFAULT_MAX_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scheduld.handlers.contract import Handler
     from scheduld.model import Isolation, TaskType
 
@@ -48,3 +51,9 @@ class Duty:
         if self.kind.concurrency:
             return self.kind.concurrency
         return _DEFAULT_CONCURRENCY.get(self.isolation) or cores()
+
+
+def ladders(duties: Iterable[Duty]) -> dict[str, str]:
+    """The series of those types that have one, as clients are told of them."""
+    found = {duty.name: series_of(duty.kind) for duty in duties}
+    return {name: str(series) for name, series in found.items() if series is not None}

@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from scheduld.engine.loop import wait_for
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from scheduld.store.keys import Keys
     from scheduld.store.link import AsyncLink
+    from scheduld.store.wire import Command
 
 EVERY_S = 20.0
 _SOON_S = 2.0
@@ -38,9 +40,11 @@ class Presence:
         types: Sequence[str],
         definitions: Mapping[str, str],
         on_lost: Callable[[], None] = lambda: None,
+        ladders: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`definitions`: the digest of each schedule in this replica's config.
 
+        `ladders`: the series of those types that have one, as clients are told of them.
         `on_lost` hears that the record was gone: others took this replica for dead.
         """
         self._link = link
@@ -49,6 +53,7 @@ class Presence:
         self._types = tuple(types)
         self._schedules = _schedules(definitions)
         self._on_lost = on_lost
+        self._ladders = ladders
         self._stop = asyncio.Event()
         self._pause_s = 0.0
         self._is_seen = not definitions
@@ -101,7 +106,7 @@ class Presence:
             # The first time, or a flushed or restored server has forgotten all this.
             await self._link.commands(
                 ("SET", self._keys.format, FORMAT, "NX"),
-                ("SADD", self._keys.types, *self._types),
+                *register(self._keys, self._types, self._ladders),
             )
         if new_fields and self._is_told:
             # Written whole again, but not before it is noted anew when they were first seen.
@@ -115,6 +120,16 @@ class Presence:
         await self._link.commands(
             ("DEL", self._keys.node(self._replica)), ("ZREM", self._keys.nodes, self._replica)
         )
+
+
+def register(keys: Keys, types: Sequence[str], ladders: Mapping[str, str]) -> list[Command]:
+    """Write the types, and for clients that have no config when the tasks of each are due."""
+    commands: list[Command] = [("SADD", keys.types, *types)]
+    for name in types:
+        meta, series = keys.type(name).meta, ladders.get(name)
+        told = ("HDEL", meta, "series") if series is None else ("HSET", meta, "series", series)
+        commands.append(told)
+    return commands
 
 
 def _schedules(definitions: Mapping[str, str]) -> dict[str, str | int]:

@@ -108,7 +108,7 @@ class Replica:
             on_cancel=lambda name, raw_id: self._stop_run(name, raw_id, Stop.CANCELLED),
             on_cron=lambda name: self._timekeeping.look(name),
         )
-        self._timekeeping = Timekeeping(shared, list(self.pollers), config.schedules, self._due)
+        self._timekeeping = Timekeeping(shared, duties, config.schedules, self._due)
         times = {name: poller.runner.times for name, poller in self.pollers.items()}
         self._times = TimesKeeper(self.link, keys, times)
         pollers = list(self.pollers.values())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scheduld.engine.announced import Announced
 from scheduld.engine.defining import Definer
+from scheduld.engine.duty import ladders
 from scheduld.engine.orphans import Orphans
 from scheduld.engine.presence import Presence
 from scheduld.engine.schedules import Schedules
@@ -14,6 +15,7 @@ from scheduld.engine.ticker import Ticker
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from scheduld.engine.duty import Duty
     from scheduld.engine.loop import Loop
     from scheduld.engine.shared import Shared
     from scheduld.schedule import Schedule
@@ -28,13 +30,16 @@ class Timekeeping:
     def __init__(
         self,
         shared: Shared,
-        types: Sequence[str],
+        duties: Sequence[Duty],
         own: Mapping[str, Schedule],
         on_due: Callable[[str, int], None],
     ) -> None:
+        types, told = [duty.name for duty in duties], ladders(duties)
         link, caller = shared.link, shared.caller
         digests = {name: one.digest for name, one in own.items()}
-        self.presence = Presence(link, caller.keys, caller.node, types, digests, on_lost=self.look)
+        self.presence = Presence(
+            link, caller.keys, caller.node, types, digests, on_lost=self.look, ladders=told
+        )
         self.ticker = Ticker(link, caller, shared.outage, on_due=on_due, on_changed=self.look)
         announced = Announced(link, caller.keys)
         self.schedules = Schedules(

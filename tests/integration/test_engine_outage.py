@@ -197,7 +197,8 @@ async def test_a_flushed_server_is_worked_on(
     """After FLUSHALL the replica announces itself again, and new tasks run; nothing is stuck."""
     monkeypatch.setattr("scheduld.engine.presence.EVERY_S", 0.2)
     gate, journal = Gate(), Journal()
-    member = await own_site.start(duty("a", journal.inline(gate.inline), concurrency=1))
+    ladder: dict[str, Any] = {"series": ("-7d", "0"), "anchor": "starts at"}
+    member = await own_site.start(duty("a", journal.inline(gate.inline), concurrency=1, **ladder))
     lost = await own_site.add("a")
     await until(lambda: journal.running == 1, "run")
     fence = journal.starts[0].fence
@@ -207,6 +208,9 @@ async def test_a_flushed_server_is_worked_on(
     for key in (keys.types, keys.format, keys.node(member.identity)):
         await until(partial(own_site.redis.exists, key), f"{key} is back")
     assert await own_site.redis.smembers(keys.types) == {b"a"}
+    meta = keys.type("a").meta
+    await until(partial(own_site.redis.hexists, meta, "series"), "the series is told again")
+    assert await own_site.redis.hget(meta, "series") == b"-7d,0 starts at"
     gate.open()
     again = await own_site.ended("a", await own_site.add("a"))
     assert journal.ids[0] == lost
