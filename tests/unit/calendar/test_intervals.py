@@ -267,9 +267,9 @@ def test_a_long_past_costs_nothing() -> None:
         best = 1.0
         for _ in range(3):
             rule = GridRule(parse_every(text), ms("2000-01-31T02:30Z"), MADRID)
-            before = time.perf_counter()
+            before = time.process_time()
             counted, newest = rule.count(low, high), rule.newest(low, high)
-            best = min(best, time.perf_counter() - before)
+            best = min(best, time.process_time() - before)
         assert best < 0.02, text
         assert 10 <= counted <= 1_000
         assert low < newest[0] <= high
