@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from scheduld.model import Keep, instant
 
@@ -75,14 +75,21 @@ class Schedule:
     def from_json(cls, name: str, text: str | bytes) -> Schedule:
         """Read a stored definition; what is unknown in it, from a newer version, is passed over.
 
-        Raises ValueError, KeyError or TypeError for what is none.
+        Raises ValueError for what is none: others can write there too.
         """
-        values = json.loads(text)
-        known = {item.name for item in fields(cls)}
-        values = {key: value for key, value in values.items() if key in known}
-        if "keep_history" in values:
-            values["keep_history"] = Keep(**values["keep_history"])
-        return cls(**{**values, "name": name})
+        try:
+            values = json.loads(text)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+        if not isinstance(values, dict) or "type" not in values:
+            raise ValueError("it is no definition")
+        values = {key: value for key, value in values.items() if key in _KINDS}
+        for key, value in values.items():
+            if not _is_of_kind(value, _KINDS[key]):
+                raise ValueError(f"its {key} cannot be read")
+        if (keep := values.get("keep_history")) is not None:
+            values["keep_history"] = Keep(count=keep["count"], age_ms=keep["age_ms"])
+        return cls(**values, name=name)
 
     @cached_property
     def digest(self) -> str:
@@ -101,6 +108,41 @@ class Schedule:
         values["keep_history"] = {"count": keep.count, "age_ms": keep.age_ms}
         values["payload"] = dict(self.payload)
         return values
+
+
+_KINDS: dict[str, Any] = {
+    "type": str,
+    "cron": str | None,
+    "every": str | None,
+    "cron_dialect": CronDialect,
+    "timezone": str,
+    "payload": dict,
+    "catch_up": CatchUp,
+    "catch_up_window_ms": int,
+    "overlap": Overlap,
+    "max_unfinished": int,
+    "starts_at_ms": int | None,
+    "ends_at_ms": int | None,
+    "max_runs": int | None,
+    "jitter_ms": int,
+    "enabled": bool,
+    "dst_gap": DstGap,
+    "dst_overlap": DstOverlap,
+    "keep_history": {"count": int, "age_ms": int},
+}
+"""What each value of a stored definition is: a type, one of some texts, or an object of such."""
+
+
+def _is_of_kind(value: object, kind: Any) -> bool:
+    if isinstance(kind, dict):
+        return isinstance(value, dict) and all(
+            key in value and _is_of_kind(value[key], kind[key]) for key in kind
+        )
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if isinstance(value, bool):  # which is an int for Python
+        return kind is bool
+    return isinstance(value, kind)
 
 
 def _canonical(values: Mapping[str, Any]) -> str:

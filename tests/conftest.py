@@ -11,12 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from scheduld.store import launch
 from tests.support.servers import Kind, RunningServer, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# Wall time says nothing of the code where other processes have the machine.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 def _server(kind: Kind) -> Iterator[RunningServer]:

@@ -85,13 +85,12 @@ def _shortest_ms(schedule: Schedule, spec: CronSpec | None) -> int | None:
     """The shortest time between two ticks of a day; None if there may be only one a day."""
     if schedule.every is not None:
         return parse_every(schedule.every).ms or None
-    if spec is None or schedule.jitter_ms < 1_000:
+    if spec is None:
         return None
-    times = [
-        hour * 3_600 + minute * 60 + second
-        for hour in spec.hours
-        for minute in spec.minutes
-        for second in spec.seconds
-    ]
-    shortest = min((after - at for at, after in pairwise(times)), default=None)
-    return None if shortest is None else shortest * 1_000
+    shortest: list[int] = []
+    first = last = 0
+    for numbers, unit_s in ((spec.seconds, 1), (spec.minutes, 60), (spec.hours, 3_600)):
+        # From the last time within one of a unit to the first within the next.
+        shortest += [(after - at) * unit_s + first - last for at, after in pairwise(numbers)]
+        first, last = first + numbers[0] * unit_s, last + numbers[-1] * unit_s
+    return min(shortest) * 1_000 if shortest else None

@@ -112,11 +112,11 @@ class Period:
         pairs = zip(FIELDS, values, strict=True)
         return {name: str(value) for name, value in pairs if value is not None}
 
-    def begun_at(self, due_ms: int) -> Period:
-        """The same with its anchor: `due_ms`, if it has none."""
+    def begun_at(self, nominal_ms: int) -> Period:
+        """The same with its anchor: an instant that it is nominally due at, if it has none."""
         if self.series is not None or self.anchor_ms is not None:
             return self
-        return replace(self, anchor_ms=due_ms)
+        return replace(self, anchor_ms=nominal_ms)
 
 
 def rule_of(period: Period, payload: Mapping[str, Any]) -> Rule:

@@ -54,7 +54,7 @@ def _time(spec: CronSpec) -> str:
     parts = []
     if seconds != (0,):
         parts.append(_unit(seconds, 60, "second"))
-    if seconds == (0,) or len(minutes) < 60:
+    if len(minutes) < 60 or not (parts and parts[0].startswith("every")):
         parts.append(_unit(minutes, 60, "minute"))
     if len(hours) < 24:
         parts.append(_unit(hours, 24, "hour"))

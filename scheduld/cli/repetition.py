@@ -60,7 +60,7 @@ def upcoming(task: Task, now_ms: int, *, most: int = _MOST) -> Coming | None:
         max_runs=task.max_runs,
         zone=task.timezone,
         anchor_ms=task.anchor_ms,
-    ).begun_at(task.due_ms)
+    ).begun_at(task.grid_ms or task.due_ms)
     payload = task.payload if isinstance(task.payload, dict) else {}
     # As the end of the run will have it: it cannot be before the due or before now.
     after_ms = max(task.grid_ms or 0, task.due_ms, now_ms)

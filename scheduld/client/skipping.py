@@ -62,8 +62,8 @@ def _skip(type_name: str, task_id: str, raw: RawTask) -> Skip:
     try:
         period = Period.read(fields)
         assert period is not None  # noqa: S101 - a task with runs has one
-        rule = rule_of(period.begun_at(due_ms), codec.decode(fields.get("payload")))
         grid_ms = _number(fields, "grid") or _number(fields, "due") or due_ms
+        rule = rule_of(period.begun_at(grid_ms), codec.decode(fields.get("payload")))
         next_ms = rule.after(max(grid_ms, int(raw.now_ms)))
     except InvalidInput as exc:
         hint = "edit what is wrong, or cancel the whole series"

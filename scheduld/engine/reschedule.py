@@ -76,7 +76,7 @@ def with_next(
         if period is None:
             told["ends"] = "no longer periodic"  # somebody has changed it since
         else:
-            period = period.begun_at(claim.due_ms)
+            period = period.begun_at(_nominal_ms(claim))
             after = _after(claim, period, answer, max_payload)
             told |= _next(claim, result, period, answer, after.rule, int(now_ms))
             told |= _told(after, mask)
@@ -146,7 +146,7 @@ def _next(
     runs = _number(claim, "runs") + (result.kind is not VerdictKind.PLAN)
     if period.max_runs is not None and runs >= period.max_runs:
         return {"ends": "max_runs"}
-    nominal = _number(claim, "grid") or claim.due_ms
+    nominal = _nominal_ms(claim)
     grid_ms = rule.after(max(nominal, now_ms))
     at_ms = grid_ms if answer.at_ms is None else answer.at_ms
     told: dict[str, str | int] = {}
@@ -172,6 +172,11 @@ def _told(after: _After, mask: Callable[[str], str]) -> dict[str, bytes | str | 
         }
         told |= {"error": json.dumps(error), "failed": reason_of(error)}
     return told
+
+
+def _nominal_ms(claim: Claim) -> int:
+    """The instant of the grid that an occurrence stands for, also if it was moved."""
+    return _number(claim, "grid") or claim.due_ms
 
 
 def _number(claim: Claim, name: str) -> int:

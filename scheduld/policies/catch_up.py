@@ -19,7 +19,8 @@ PACE_MS = 100
 """How far apart those are released."""
 MOST_COUNTED = 1_000
 """A gap tells no higher count."""
-_MOST_LATE = 1_000
+_MOST_LATE = LATE_MS + 1
+"""So many can be late: one each ms."""
 
 
 class Rule(Protocol):

@@ -161,7 +161,7 @@ class CronRecord:
         """The definition; None if it is none that this version can read."""
         try:
             return Schedule.from_json(self.name, self.fields["definition"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, ValueError):
             return None
 
     @property

@@ -46,7 +46,7 @@ def _check_zone(zone: ZoneInfo, dice: random.Random, number: int) -> int:
     assert seen == [ms(moment) for moment in moments], zone
     whole = [m for m in moments if ms(m) in found and _in_minutes(zone, m)]
     for moment in dice.sample(whole, min(number, len(whole))):
-        check_around(zone, moment, dice, 3)
+        check_around(zone, moment, dice, 3, is_long=True)
     return len(moments)
 
 

@@ -41,9 +41,12 @@ def test_the_next_occurrence_is_left_out(ask: Asker) -> None:
     assert ask("cancel", "job", "x", this_run=True).state == State.CANCELLED
 
 
-def test_one_that_was_moved_is_left_out(ask: Asker) -> None:
-    """What follows it is the same as if it had not been moved."""
+@pytest.mark.parametrize("has_anchor", [True, False])
+def test_one_that_was_moved_is_left_out(ask: Asker, has_anchor: bool) -> None:
+    """What follows it is the same as if it had not been moved; others store no anchor."""
     weekly(ask)
+    if not has_anchor:
+        ask.store.redis.hdel(ask.store.task_key("x"), "anchor")
     ask("edit", "job", "x", at=f"@{(FIRST_MS + 3 * DAY_MS) // 1000}")
     assert ask("cancel", "job", "x", this_run=True).due_ms == FIRST_MS + 7 * DAY_MS
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class Window:
         return sorted(fired)
 
 
-def changes(zone: tzinfo, first: int, last: int) -> list[datetime]:
+@cache
+def changes(zone: tzinfo, first: int = 2005, last: int = 2037) -> list[datetime]:
     """The minutes, in UTC, at which a zone has another offset than the minute before."""
     start, end = datetime(first, 1, 1, tzinfo=UTC), datetime(last + 1, 1, 1, tzinfo=UTC)
     days = _differing(zone, start, (end - start).days, timedelta(days=1))

@@ -20,7 +20,7 @@ def test_cron_fires_as_debian_does_around_each_change(name: str) -> None:
     """Any expression, both kinds of job and all options: what each minute says, no more or less."""
     dice = random.Random(name)
     zone = ZoneInfo(name)
-    moments = changes(zone, 2012, 2037) or [datetime(2026, 5, 5, tzinfo=UTC)]
+    moments = changes(zone) or [datetime(2026, 5, 5, tzinfo=UTC)]
     for moment in dice.sample(moments, min(5, len(moments))):
         check_around(zone, moment, dice, 4)
 
@@ -40,7 +40,7 @@ def test_going_on_is_the_same_as_starting_again(name: str) -> None:
     """From any base, seconds and all, each answer is later, a whole minute, and found again."""
     dice = random.Random(f"{name} again")
     zone = ZoneInfo(name)
-    for moment in dice.sample(changes(zone, 2000, 2037) or [datetime(2026, 1, 1, tzinfo=UTC)], 1):
+    for moment in dice.sample(changes(zone) or [datetime(2026, 1, 1, tzinfo=UTC)], 1):
         for _ in range(30):
             text = expression(dice, moment)
             try:

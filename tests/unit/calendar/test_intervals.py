@@ -124,7 +124,7 @@ def test_no_intervals(value: Any, fault: str) -> None:
     assert caught.value.hint
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(st.text(max_size=30), st.text("0123456789.+-dwmoyhs ", max_size=14)))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Only WhenError escapes, and what is read can be written and read again."""
@@ -228,7 +228,7 @@ def test_a_grid_is_the_same_from_everywhere(name: str) -> None:
     """From any base: later, the same as going on from the anchor, and counted and found back."""
     dice = random.Random(name)
     zone = ZoneInfo(name)
-    moments = changes(zone, 2012, 2037) or [datetime(2026, 1, 1, tzinfo=UTC)]
+    moments = changes(zone) or [datetime(2026, 1, 1, tzinfo=UTC)]
     for _ in range(12):
         every = dice.choice(
             ("1d", "3d", "1w", "1mo", "5mo", "1y", "1mo15d", "7h", "100m", "86399s")
@@ -267,9 +267,9 @@ def test_a_long_past_costs_nothing() -> None:
         best = 1.0
         for _ in range(3):
             rule = GridRule(parse_every(text), ms("2000-01-31T02:30Z"), MADRID)
-            before = time.perf_counter()
+            before = time.process_time()
             counted, newest = rule.count(low, high), rule.newest(low, high)
-            best = min(best, time.perf_counter() - before)
+            best = min(best, time.process_time() - before)
         assert best < 0.02, text
         assert 10 <= counted <= 1_000
         assert low < newest[0] <= high

@@ -80,9 +80,9 @@ def test_ten_years_are_counted_at_once(expr: str, zone: str) -> None:
     rule.count(low, high)
     best = 1.0
     for _ in range(3):
-        before = time.perf_counter()
+        before = time.process_time()
         counted, newest = rule.count(low, high, 10**9), rule.newest(low, high, 2)
-        best = min(best, time.perf_counter() - before)
+        best = min(best, time.process_time() - before)
     assert best < 0.02
     assert newest == sorted(newest)
     assert len(newest) == min(counted, 2)

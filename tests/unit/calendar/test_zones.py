@@ -68,7 +68,7 @@ def test_offsets_and_changes_are_those_of_the_zone(name: str) -> None:
         assert instant in clock.settle(clock.wall(instant)).instants
     start, end = ms("2005-01-01T00:00"), ms("2037-12-31T00:00")
     found = [stretch.end for stretch in clock.changes(start, end)]
-    assert found == [int(change.timestamp()) * 1_000 for change in changes(zone, 2005, 2037)]
+    assert found == [int(change.timestamp()) * 1_000 for change in changes(zone)]
     row = list(clock.stretches(start, end))
     assert all(a.end == b.start and a.after == b.offset for a, b in pairwise(row))
     assert row[0].start <= start < row[0].end
