@@ -16,10 +16,12 @@ from scheduld.calendar.of_schedule import rule_of_schedule
 from scheduld.clock import monotonic
 from scheduld.engine.deciding import ticks_of
 from scheduld.engine.loop import FIRST_PAUSE_S, LONGEST_PAUSE_S, wait_for
-from scheduld.engine.timetable import Entry, Timetable, listed
+from scheduld.engine.timetable import Entry, Timetable
+from scheduld.engine.watermarks import Watermarks
 from scheduld.errors import OutcomeUnknown, ScheduldError, Unreachable
+from scheduld.policies.catch_up import LATE_MS, PACE_MS
 from scheduld.store import croncalls
-from scheduld.store.cronanswers import Steered, Ticked
+from scheduld.store.cronanswers import Ticked
 from scheduld.store.croncalls import MOST_SCHEDULES
 
 if TYPE_CHECKING:
@@ -43,8 +45,6 @@ _LATER_MS = 10_000
 """When to try again what somebody must change first: a pause, a broken key."""
 _ROOM_MS = 500
 """When to try again what waits for the end of an earlier task."""
-_AHEAD_MS = 60_000
-"""A watermark this far ahead of the server's clock shows that the clock was set back."""
 _TELL_AFTER_S = 3.0
 
 
@@ -77,10 +77,9 @@ class Ticker:
         self._pause_s = FIRST_PAUSE_S
         self._failing_since: float | None = None
         self._has_told = False
-        self._is_ahead = False
         self._broken: set[str] = set()
         self._parked: dict[str, str] = {}
-        self._set_back: set[Entry] = set()
+        self._watermarks = Watermarks(link, caller)
         self._turn_at = 0.0
 
     # --- what others tell it
@@ -102,7 +101,7 @@ class Ticker:
                 await self._park(schedule, digest, error)
                 return
             self._table.put(entry, None)
-        self._marked(entry, mark_ms)
+        self._watermarks.take(entry, mark_ms)
         await self._plan_next(entry)
         self._wake.set()
         await self._breathe()
@@ -229,11 +228,11 @@ class Ticker:
             self._parked.pop(entry.name, None)
             if self._broken:
                 self._broken -= {f"schedule {entry.name}", f"type {entry.schedule.type}"}
-            self._marked(entry, answer.mark_ms or 0)
+            self._watermarks.take(entry, answer.mark_ms or 0)
             self._table.plan(entry, one.again_ms)
         elif code is Ticked.OTHER_MARK:
-            self._marked(entry, answer.mark_ms or 0)
-            await self._plan_next(entry)
+            self._watermarks.take(entry, answer.mark_ms or 0)
+            await self._plan_next(entry, is_outrun=True)
         elif code is Ticked.EARLY:
             self._table.plan(entry, one.until_ms)
         elif code is Ticked.PAUSED:
@@ -250,58 +249,24 @@ class Ticker:
 
     # --- watermarks
 
-    def _marked(self, entry: Entry, mark_ms: int) -> None:
-        """Take over a watermark as it is stored, unless the store has forgotten a newer one."""
-        if mark_ms >= entry.mark_ms:
-            entry.mark_ms = mark_ms
-        elif entry.mark_ms <= self._link.server.now_ms() + _AHEAD_MS:
-            # A resume sets it to now; only a failover or a restore sets it back from the past.
-            self._set_back.add(entry)
-        else:
-            entry.mark_ms = mark_ms
-
     async def mend(self) -> None:
         """Raise watermarks that the store has set back, so that nothing is fired twice."""
-        entries = [entry for entry in self._set_back if self._table.has(entry)]
-        self._set_back.clear()
-        raised: list[str] = []
-        by_type: dict[str, list[Entry]] = {}
-        for entry in entries:
-            by_type.setdefault(entry.schedule.type, []).append(entry)
-        for type_name, group in by_type.items():
-            keys = self._caller.keys.type(type_name)
-            for start in range(0, len(group), MOST_SCHEDULES):
-                part = group[start : start + MOST_SCHEDULES]
-                marks = [(entry.name, entry.mark_ms) for entry in part]
-                answers = await self._link.run(croncalls.raise_marks(self._caller, keys, marks))
-                for entry, answer in zip(part, answers, strict=True):
-                    if answer.code is Steered.DONE:
-                        raised.append(entry.name)
-        if raised:
-            log.warning(
-                "watermarks were set back, as by a failover or a restore: raised to what this "
-                "replica has seen",
-                schedules=listed(raised),
-            )
+        await self._watermarks.mend(self._table.has)
 
     def tell_ahead(self) -> None:
         """Say once if schedules wait for a clock that was set back to get to where it was."""
-        limit_ms = self._link.server.now_ms() + _AHEAD_MS
-        ahead = [entry.name for entry in self._table if entry.mark_ms > limit_ms]
-        if ahead and not self._is_ahead:
-            log.warning(
-                "schedules have fired instants that are yet to come: the clock of Redis was set "
-                "back; they go on when it gets there",
-                schedules=listed(ahead),
-                hint="'scheduld cron pause NAME' and 'resume NAME' let one go on from now",
-            )
-        self._is_ahead = bool(ahead)
+        self._watermarks.tell_ahead(self._table)
 
     # --- planning
 
-    async def _plan_next(self, entry: Entry) -> None:
+    async def _plan_next(self, entry: Entry, *, is_outrun: bool = False) -> None:
         try:
-            self._table.plan(entry, entry.rule.after(entry.mark_ms))
+            look_ms = entry.rule.after(entry.mark_ms)
+            now_ms = int(self._link.server.now_ms())
+            if is_outrun and look_ms is not None and look_ms < now_ms - LATE_MS:
+                # Whoever was quicker catches up: all replicas together keep the pace of one.
+                look_ms = now_ms + PACE_MS
+            self._table.plan(entry, look_ms)
         except Exception as error:  # noqa: BLE001 - a broken rule must not stop the others
             self._table.plan(entry, None)
             await self._park(entry.schedule, entry.digest, error)

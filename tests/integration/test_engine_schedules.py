@@ -113,6 +113,24 @@ async def accepted(site: Site, digest: str) -> None:
     await until(is_so, "the definition is accepted")
 
 
+async def test_replicas_catch_up_at_the_pace_of_one(site: Site) -> None:
+    """However many there are, what was missed is released ten times a second at most."""
+    journal, one = Journal(), schedule(every="1s", catch_up="all")
+    member = await site.start(duty("a", journal.inline()), schedules=[one])
+    await has_fired(site, 1)
+    await member.stop()
+    now = int(await site.now_ms())
+    await site.redis.hset(site.keys.type("a").cron("report"), "mark", now - 30_000)
+    for _ in range(3):
+        await site.start(duty("a", journal.inline()), schedules=[one])
+    await has_fired(site, 30)
+    missed = [one for one in await history(site) if one.to_ms is None and one.at_ms > now]
+    missed = [one for one in missed if (one.tick_ms or 0) < now - 1_000]
+    assert len(missed) > 25
+    # Some come at once: a replica that was started, or connected anew, tries without waiting.
+    assert missed[-1].at_ms - missed[0].at_ms > len(missed) * 60
+
+
 async def test_the_newest_config_wins_while_a_deploy_rolls(site: Site) -> None:
     """The new definition fires as soon as one replica has it, the old replicas say so and stand
     back; when the last one with the new config is gone, the old one is taken again."""
