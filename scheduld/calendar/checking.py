@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from scheduld.calendar.expression import CronSpec
     from scheduld.schedule import Schedule
 
+_OF_CRON = {"cron_dialect": "vixie", "dst_gap": "shift", "dst_overlap": "first"}
+"""Settings that nothing but cron has, and what they are unless somebody sets them."""
 _RULE_HINT = 'such as cron = "0 7 * * mon-fri" or every = "15m"'
+
+_EVERY_HINT = (
+    "in days, what the clock skips runs after the gap and what it repeats the first time; "
+    "in hours every is elapsed time"
+)
 
 
 class Fault(NamedTuple):
@@ -65,6 +72,11 @@ def _of_rule(schedule: Schedule) -> Iterator[Fault]:
         keys = (key, "cron_dialect") if key == "cron" else (key, "starts_at", "timezone")
         yield Fault(keys, exc.message, exc.hint, is_quoting=True)
         return
+    if schedule.every is not None:
+        for name, default in _OF_CRON.items():
+            if getattr(schedule, name) != default:
+                hint = _EVERY_HINT if name.startswith("dst_") else None
+                yield Fault((name, "every"), f"{name} is for cron, not for every", hint)
     shortest_ms = _shortest_ms(schedule, spec)
     if shortest_ms is not None and schedule.jitter_ms >= shortest_ms:
         yield Fault(

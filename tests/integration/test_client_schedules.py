@@ -86,8 +86,7 @@ def test_every_setting_arrives(ask: Callable[..., Any]) -> None:
     """Each option ends in its field, whatever form of time it has."""
     added = _add(
         ask,
-        cron=None,
-        every=timedelta(minutes=15),
+        cron="0 9 * * *",
         timezone=ZoneInfo("America/New_York"),
         catch_up="all",
         catch_up_window=7200,
@@ -106,7 +105,7 @@ def test_every_setting_arrives(ask: Callable[..., Any]) -> None:
     assert added.definition == Schedule(
         name="daily",
         type="report",
-        every="15m",
+        cron="0 9 * * *",
         timezone="America/New_York",
         catch_up="all",
         catch_up_window_ms=7_200_000,
@@ -121,6 +120,8 @@ def test_every_setting_arrives(ask: Callable[..., Any]) -> None:
         dst_overlap="both",
         keep_history=Keep(5, 90 * 86_400_000),
     )
+    other = _add(ask, "other", cron=None, every=timedelta(minutes=15))
+    assert other.definition.every == "15m"
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,8 @@ def test_every_setting_arrives(tmp_path: Path) -> None:
     config = _load(
         tmp_path,
         f"""{TOP}
-        every = "1d"
+        cron = "30 0 9 * * *"
+        cron_dialect = "extended"
         timezone = "America/New_York"
         payload = {{ kind = "daily", list = [1, {{ a = 2 }}] }}
         catch_up = "all"
@@ -69,7 +70,8 @@ def test_every_setting_arrives(tmp_path: Path) -> None:
     assert config.schedules["daily"] == Schedule(
         name="daily",
         type="report",
-        every="1d",
+        cron="30 0 9 * * *",
+        cron_dialect="extended",
         timezone="America/New_York",
         payload={"kind": "daily", "list": [1, {"a": 2}]},
         catch_up="all",
@@ -140,6 +142,9 @@ FAULTS = (
     (f'{CRON}jitter = "2d"', "jitter", "must be 0s to 1d"),
     ('every = "15m"\njitter = "15m"', "jitter", "must be shorter"),
     ('cron = "*/5 * * * *"\njitter = "5m"', "jitter", "must be shorter"),
+    ('every = "1d"\ndst_gap = "skip"', "dst_gap", "is for cron, not for every"),
+    ('every = "1d"\ndst_overlap = "both"', "dst_overlap", "is for cron, not for every"),
+    ('every = "1d"\ncron_dialect = "extended"', "cron_dialect", "is for cron, not for every"),
     (f'{CRON}starts_at = "+2h"', "starts_at", "whenever the file is read"),
     (f'{CRON}starts_at = "tomorrow 09:00"', "starts_at", "whenever the file is read"),
     (f'{CRON}starts_at = "2026-02-30"', "starts_at", "there is no day"),
