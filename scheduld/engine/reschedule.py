@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scheduld.policies.reschedule import Answer
 
 _ID_BYTES = 200
+_MOST_MISSED = 10**12
 FINAL = frozenset((VerdictKind.DONE, VerdictKind.DEAD, VerdictKind.PLAN))
 """The verdicts that end an occurrence; all others are waits within it."""
 
@@ -150,7 +151,7 @@ def _next(
     grid_ms = rule.after(max(nominal, now_ms))
     at_ms = grid_ms if answer.at_ms is None else answer.at_ms
     told: dict[str, str | int] = {}
-    if now_ms > nominal and (missed := rule.count(nominal, now_ms)):
+    if now_ms > nominal and (missed := rule.count(nominal, now_ms, _MOST_MISSED)):
         told["missed"] = missed
     if at_ms is None or (period.until_ms is not None and at_ms > period.until_ms):
         is_whole = period.series is not None and period.until_ms is None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scheduld.duration import format_ms
 from scheduld.errors import InvalidInput, WhenError
 from scheduld.outcomes import Again, Outcome
-from scheduld.payload import encode_json
+from scheduld.payload import encode_json, parse
 from scheduld.policies.endings import (
     Ending,
     Failed,
@@ -68,6 +68,13 @@ def answer(ending: Ending, now_ms: float) -> Answer:
 
 def plain(ending: Ending) -> Ending:
     """Reduce an ending to what can be told in a message: True, False, None, Again, an error."""
+    try:
+        return _plain(ending)
+    except BaseException as exc:  # noqa: BLE001 - a value's own methods may raise anything
+        return Failed(error_of("answer", f"it cannot be read: {safe_text(exc)}"))
+
+
+def _plain(ending: Ending) -> Ending:
     match ending:
         case Returned(None | bool()):
             return ending
@@ -93,12 +100,11 @@ def _checked(again: Again) -> Ending:
     if not isinstance(patch, dict):
         return _rubbish(f"Again with a payload of type {type(patch).__name__}")
     try:
-        encode_json(patch, what="the patch")
+        data = encode_json(patch, what="the patch")
     except InvalidInput as exc:
         return Failed(error_of("answer", exc.message))
-    except BaseException as exc:  # noqa: BLE001 - a value's own methods may raise anything
-        return Failed(error_of("answer", f"the patch is not JSON: {safe_text(exc)}"))
-    return Returned(again)
+    # A copy without methods of its own, which nobody changes any more.
+    return Returned(Again(again.at, parse(data)))
 
 
 def _rubbish(what: str) -> Failed:

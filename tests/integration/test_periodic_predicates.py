@@ -100,6 +100,8 @@ RUBBISH = {
     "set": "set",
     "nan": "a number that JSON cannot hold",
     "huge": "at most 262144 are allowed",
+    "sly": "it cannot be read: not to be asked",
+    "sly_inside": "it cannot be read: not to be read",
 }
 
 
@@ -117,6 +119,15 @@ async def test_rubbish_changes_nothing_but_is_told(site: Site, place: str, how: 
     events = await site.client.events(id=task_id)
     (told,) = [event for event in events if event.kind == "reschedule_failed"]
     assert any("reschedule_if" in error for error in told.errors)
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_patch_is_taken_as_its_json(site: Site, place: str) -> None:
+    """What its own methods would say is not asked once it is JSON."""
+    await site.start(asked(place))
+    task = await ended(site, await site.add("a", {"how": "sly_again"}, every="2h"))
+    assert (task.state, task.payload) == (State.SCHEDULED, {"how": "sly_again", "n": 1})
+    assert task.error is None
 
 
 @pytest.mark.parametrize("place", PLACES)

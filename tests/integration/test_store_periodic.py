@@ -151,6 +151,22 @@ def test_a_time_given_during_the_run_is_the_next_ones(store: Store) -> None:
     assert task_of(store).missed == 0
 
 
+@pytest.mark.parametrize(("until", "goes_on"), [(NOW + 5_000, True), (NOW + 4_999, False)])
+def test_a_time_given_during_the_last_run_is_one_more(
+    store: Store, until: int, goes_on: bool
+) -> None:
+    """It was accepted, so that it is not lost, unless it is later than `until`."""
+    claim = begin(store, f"{HOURLY}\nuntil={until}")
+    assert store.edit("x", at_ms=NOW + 5_000).code == 1
+    store.occur(claim)
+    task = task_of(store)
+    if goes_on:
+        assert (task.state, task.due_ms, task.runs) == ("scheduled", NOW + 5_000, 1)
+        store.pass_ms(5_000)
+        store.occur(store.take("x"))
+    assert (task_of(store).state, store.last_event()["error"]) == ("done", "finished: until")
+
+
 @pytest.mark.parametrize("at", [NOW + HOUR - 9_000, NOW + HOUR + 9_000])
 def test_an_occurrence_that_is_moved_leaves_the_grid(store: Store, at: int) -> None:
     """Earlier or later than it was, it stands for the same instant."""
@@ -200,6 +216,18 @@ def test_another_period_given_during_the_run_is_computed_from_anew(store: Store)
     task = task_of(store)
     assert (task.due_ms, task.runs, task.every) == (NOW + 600_000, 1, "10m")
     assert b"over" not in b" ".join(name.encode() for name in store.fields("x"))
+
+
+def test_a_period_for_one_that_waited_is_right_if_it_runs_by_now(store: Store) -> None:
+    """A claim may come between the look of who edits and the edit: no instant is left out."""
+    claim, at = begin(store), NOW + 3 * HOUR
+    store.edit("x", at_ms=at, period=f"every=2h\nanchor={at}\ngrid={at}")
+    store.occur(claim)
+    store.plan("x")
+    assert task_of(store).due_ms == at
+    store.now = at
+    store.occur(store.take("x"))
+    assert task_of(store).due_ms == at + 2 * HOUR
 
 
 @pytest.mark.parametrize("kind", ["done", "dead"])

@@ -18,6 +18,30 @@ if TYPE_CHECKING:
 Payload = dict[str, Any]
 
 
+class Sly(dict[str, Any]):
+    """A patch that cannot be looked at."""
+
+    def __bool__(self) -> bool:
+        """Fail, as an array of numbers does."""
+        raise SystemExit("not to be asked")
+
+    def __len__(self) -> int:
+        """Fail too."""
+        raise SystemExit("not to be asked")
+
+
+class SlyInside(Sly):
+    """One whose values cannot be read."""
+
+    def __bool__(self) -> bool:
+        """There is something in it."""
+        return True
+
+    def items(self) -> Any:
+        """Fail."""
+        raise OSError("not to be read")
+
+
 def count(payload: Payload) -> Payload:
     """Go on, with a counter that is one higher."""
     return {"count": payload.get("count", 0) + 1}
@@ -51,6 +75,9 @@ def says(payload: Payload, run: Run) -> Any:
         "set": {"n": {1}},
         "nan": {"n": float("nan")},
         "huge": {"n": "x" * 300_000},
+        "sly": Sly(n=1),
+        "sly_again": Again(payload=Sly(n=1)),
+        "sly_inside": SlyInside(n=1),
     }
     return answers[how]
 

@@ -115,11 +115,11 @@ def test_a_moved_occurrence_moves_no_grid() -> None:
 
 
 def test_a_long_gap_costs_nothing() -> None:
-    """Ten years of every second are not counted one by one; the count has a limit."""
+    """Ten years of every second are not counted one by one."""
     began = time.process_time()
     found = told(claim_of(every="1s", anchor=NOW), now_ms=NOW + 10 * 365 * 24 * HOUR)
     assert time.process_time() - began < 1
-    assert found["missed"] == "1000"
+    assert found["missed"] == str(10 * 365 * 24 * 3600)
 
 
 def test_max_runs_counts_the_run_that_ends() -> None:

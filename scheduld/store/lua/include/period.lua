@@ -42,15 +42,19 @@ local function periods()
       or state == 'running' and not task[4] and (task[6] or not task[5])
   end
 
-  local function change_period(key, text, is_running)
-    for name, value in pairs(read_load(text)) do
-      if name ~= 'text' and value == '' then
+  local function change_period(key, text, is_next)
+    local change = read_load(text)
+    change.text = nil
+    -- Of one that has begun since the caller looked: its end finds the instant of the next one.
+    change.grid = not is_next and change.grid or nil
+    for name, value in pairs(change) do
+      if value == '' then
         redis.call('HDEL', key, name)
-      elseif name ~= 'text' then
+      else
         redis.call('HSET', key, name, value)
       end
     end
-    if is_running then
+    if is_next then
       -- What its end computes from is what the claim has read.
       redis.call('HSET', key, 'replan', '1')
     end
@@ -163,12 +167,17 @@ local function periods()
   -- kind: done, dead, or plan for one that was over before.
   local function end_occurrence(id, kind, told, detail, reason, counted)
     local task = redis.call('HMGET', prefix .. id, 'over', 'revision', 'payload', 'replan', 'every',
-      'series', 'next_at')
+      'series', 'next_at', 'until')
+    local next_at = number(task[7])
     local is_changed = (number(task[2]) or 0) ~= tonumber(told.revision)
       or redis.sha1hex(task[3] or '') ~= told.digest
     -- The grid of a ladder hangs on the payload.
     local is_stale = task[4] or is_changed and task[6]
     local ends = told.ends
+    if next_at and (ends == 'until' or ends == 'series') and next_at <= (number(task[8]) or next_at) then
+      -- Somebody has asked for one more, off the grid.
+      ends, told.at = nil, int(next_at)
+    end
     if not (task[5] or task[6]) then
       ends = 'no longer periodic'
     elseif is_stale and ends ~= 'predicate' then
@@ -192,7 +201,7 @@ local function periods()
     if is_stale then
       plan_later(id, task[1] == 'cancelled' and task[1] or 'planned')
     else
-      start_next(id, told, number(task[7]))
+      start_next(id, told, next_at)
     end
   end
 
