@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scheduld.calendar.zones import DAY_MS, in_zone, wall_clock
 from scheduld.errors import WhenError
+from scheduld.misread import FORMS
 from scheduld.timezones import as_zone
 from scheduld.when import instant_ms
 
@@ -19,7 +20,13 @@ _EPOCH = date(1970, 1, 1)
 _FIRST_YEAR, _LAST_YEAR = 1970, 2200
 
 
-def bound_ms(value: str | date, timezone: str | tzinfo | None, *, is_end: bool = False) -> int:
+def bound_ms(
+    value: str | date,
+    timezone: str | tzinfo | None,
+    *,
+    is_end: bool = False,
+    now: datetime | None = None,
+) -> int:
     """Read a WHEN text, a datetime or a date as an instant; errors of `parse_when`, but the past.
 
     A date is a whole day of the zone: its first instant, or (`is_end`) its last millisecond.
@@ -30,7 +37,12 @@ def bound_ms(value: str | date, timezone: str | tzinfo | None, *, is_end: bool =
         return last if is_end else first
     if not isinstance(value, str | datetime):
         raise WhenError(f"a time is a text, a datetime or a date, not {type(value).__name__}")
-    return instant_ms(value, timezone=timezone, allow_past=True)
+    try:
+        return instant_ms(value, timezone=timezone, now=now, allow_past=True)
+    except WhenError as exc:
+        if exc.hint == FORMS:
+            exc.hint = f'{FORMS}, or a date such as "2026-12-24"'
+        raise
 
 
 def day_ms(day: date, timezone: str | tzinfo | None) -> tuple[int, int]:

@@ -5,28 +5,26 @@ A plain add has none of it, and pays nothing.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scheduld.calendar.bounds import bound_ms
 from scheduld.calendar.every import parse_every
 from scheduld.calendar.period import Coming, Period, Series, coming, rule_of
-from scheduld.calendar.zones import from_datetime, wall_clock
 from scheduld.clock import wall_ms
 from scheduld.errors import InvalidInput, WhenError
 from scheduld.model import instant, iso
-from scheduld.when import instant_ms, load_zone
+from scheduld.when import load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import tzinfo
+    from datetime import date, tzinfo
 
     from scheduld.calendar.rule import Rule
     from scheduld.client.adding import Pending, TaskSpec
 
 _SLACK_MS = 1_000
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOST_RUNS = 1_000_000_000
 
 
@@ -176,43 +174,10 @@ def until_ms(value: str | date | None, timezone: str | tzinfo | None, now_ms: in
     """
     if value is None:
         return None
-    day = value if isinstance(value, date) and not isinstance(value, datetime) else None
-    if isinstance(value, str):
-        day = _date(value)
-    if day is not None:
-        return _end_of(day, timezone)
-    if not isinstance(value, str | datetime):
-        raise WhenError(f"until is a text, a date or a datetime, not {type(value).__name__}")
     try:
-        return instant_ms(value, timezone=timezone, now=instant(now_ms), allow_past=True)
+        return bound_ms(value, timezone, is_end=True, now=instant(now_ms))
     except WhenError as exc:
-        hint = f'a date such as "2026-12-24", or {exc.hint}'
-        raise WhenError(f"until: {exc.message}", hint=hint) from None
-
-
-def _date(text: str) -> date | None:
-    body = text.strip(" \t")
-    if not _DATE.fullmatch(body):
-        return None
-    try:
-        return date.fromisoformat(body)
-    except ValueError:
-        raise WhenError(f"until: there is no {body}") from None
-
-
-def _end_of(day: date, timezone: str | tzinfo | None) -> int:
-    zone = load_zone(timezone) if isinstance(timezone, str) else timezone
-    if zone is None:
-        raise WhenError(
-            f"until is a date, {day}, and there is no time zone",
-            hint="name one: timezone, --timezone, or `timezone` in the config",
-        )
-    if not 1970 <= day.year <= 2200:
-        raise WhenError(f"until is not between 1970 and 2200: {day}")
-    midnight = datetime.combine(day + timedelta(days=1), time())
-    settled = wall_clock(zone).settle(from_datetime(midnight))
-    # Where the clock is set at midnight: the end of the gap, or the second of two midnights.
-    return (settled.instants[-1] if settled.instants else settled.gap_end) - 1
+        raise WhenError(f"until: {exc.message}", hint=exc.hint) from None
 
 
 def check_runs(value: object) -> int | None:

@@ -143,6 +143,9 @@ def test_until_is_inclusive_in_any_notation() -> None:
     # Clocks of this zone are set at midnight: the day ends when they have been.
     task = made(at="2026-03-01 10:00", every="1d", until="2026-03-28", zone="Asia/Beirut")
     assert packed(task)["until"] == str(ms("2026-03-29T00:00:00+02:00") - 1)
+    # Here the first hour of a day comes twice: both are of that day, not of the one before.
+    task = made(at="2026-10-30 00:30", every="1d", until="2026-10-31", zone="America/Havana")
+    assert instants(task, clock.wall_ms(), most=9).count == 2
 
 
 def test_what_was_due_in_the_past_goes_on_with_its_grid() -> None:
@@ -218,9 +221,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"every": "1d", "max_runs": "3"}, "max_runs"),
     ({"every": "1d", "max_runs": True}, "max_runs"),
     ({"every": "1d", "until": "2026-01-09"}, "before the first due"),
-    ({"every": "1d", "until": "2026-02-30"}, "there is no 2026-02-30"),
+    ({"every": "1d", "until": "2026-02-30"}, "until: there is no day 2026-02-30"),
     ({"every": "1d", "until": "01/02/2027"}, "until"),
-    ({"every": "1d", "until": 7}, "until is a text"),
+    ({"every": "1d", "until": 7}, "until: a time is a text"),
     ({"every": "1d", "until": date(2300, 1, 1)}, "between 1970 and 2200"),
     ({"every": "1d", "until": "2026-02-01 09:00", "zone": "Mars/Base"}, "Mars/Base"),
     # zones
