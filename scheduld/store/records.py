@@ -155,6 +155,7 @@ def _recurrence(fields: dict[str, bytes]) -> dict[str, Any]:
         "missed": _number(fields, "missed") or 0,
         "anchor_ms": _number(fields, "anchor"),
         "grid_ms": _number(fields, "grid"),
+        "next_ms": _number(fields, "next_at"),
         "series": _series(fields),
     }
 
