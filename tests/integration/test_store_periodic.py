@@ -454,6 +454,23 @@ def test_a_plain_add_of_a_running_one_is_a_new_life(store: Store) -> None:
     assert (task.due_ms, task.every, task.payload) == (NOW + 9, None, {"n": 2})
 
 
+@pytest.mark.parametrize("before", ["done", "dead", "cancelled"])
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_a_plain_add_of_a_series_of_an_ended_id(store: Store, before: str, is_edited: bool) -> None:
+    """Once the old hash is removed what is there is the new task, with its period."""
+    store.into(before, "x")
+    store.redis.delete(store.task_key("x"))
+    fields = {"payload": "{}", "every": "1h", "anchor": str(NOW + 5)}
+    store.redis.hset(store.task_key("x"), mapping=fields)  # type: ignore[arg-type]
+    store.plain("x", NOW + 5, None)
+    assert task_of(store).every == "1h"
+    if is_edited:
+        assert store.edit("x", payload=NEW).code == 1
+    store.pass_ms(5)
+    store.occur(store.take("x"))
+    assert (task_of(store).due_ms, task_of(store).runs) == (NOW + HOUR + 5, 1)
+
+
 @pytest.mark.parametrize("kind", ["done", "dead", "cancelled"])
 def test_a_series_that_has_ended_is_begun_again(store: Store, kind: str) -> None:
     """Due now, with its counters at zero and its period as it was."""
