@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -286,6 +287,28 @@ def test_a_dead_occurrence_is_kept_and_the_series_goes_on(store: Store) -> None:
     store.finish(again)
     assert task_of(store, f"x@{STAMP}").state == "done"
     assert task_of(store).state == "scheduled"
+
+
+def test_a_dead_occurrence_has_no_result_of_another(store: Store) -> None:
+    """Neither what is kept of it nor the series tells what an earlier one has returned."""
+    claim = begin(store)
+    store.finish_all(store.final(claim, verdict(claim, detail="7")))
+    store.pass_ms(HOUR)
+    store.occur(store.take("x"), "dead")
+    (kept,) = store.link.commands(("ZRANGE", store.type.dead, 0, -1))[0]
+    assert task_of(store, kept.decode()).result is task_of(store).result is None
+
+
+def test_what_is_over_waits_for_no_other_of_its_key(store: Store) -> None:
+    """It runs nothing, and who waits would miss the next instant."""
+    store.kind = replace(store.kind, max_running_per_key=1)
+    claim = begin(store, f"{HOURLY}\nkey=k")
+    store.add("y", NOW, load="key=k")
+    store.cancel("x", Skip(0, 0, None))
+    store.occur(claim)
+    # Its place is y's by now.
+    found = [(claim.id, claim.over) for claim in store.claim().claims]
+    assert sorted(found) == [("x", "cancelled"), ("y", "")]
 
 
 def test_a_dead_occurrence_takes_no_id_of_another_task(store: Store) -> None:

@@ -140,7 +140,7 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, key
       break
     end
     if task and (refuse(id, at, task, held[index])
-      or keys and task[10] and keys.hold_back(id, at, task, fence)) then
+      or keys and task[10] and not task[16] and keys.hold_back(id, at, task, fence)) then
       is_head = false
       taken.aside = taken.aside + 1
     else
