@@ -189,7 +189,9 @@ def _tell(task: Task, zone: str | None) -> None:
     from scheduld.when import describe
 
     lines = [f"{task.ref} edited, revision {task.revision}"]
-    if task.due_ms is not None:
+    if task.next_ms is not None:
+        lines.append(f"next due {describe(task.next_ms, zone, wall_ms())}")
+    elif task.due_ms is not None:
         lines.append(f"due {describe(task.due_ms, zone, wall_ms())}")
     say("\n".join(lines))
 

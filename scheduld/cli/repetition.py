@@ -39,6 +39,7 @@ def repetition(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str,
     yield "runs", f"{task.runs or 0}{bound}"
     yield "missed", str(task.missed) if task.missed else ""
     yield "moved", "" if task.grid_ms in (None, task.due_ms) else _moved(task, zone)
+    yield "next", "" if task.next_ms is None else describe_shortly(task.next_ms, zone)
     if task.state in (State.SCHEDULED, State.RUNNING):
         yield "then", then(task, zone, now_ms)
 
@@ -46,7 +47,7 @@ def repetition(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str,
 def upcoming(task: Task, now_ms: int, *, most: int = _MOST) -> Coming | None:
     """When a task is due after its next occurrence, or after the one that runs; None: never.
 
-    Raises InvalidInput if its stored period or payload make no sense.
+    An occurrence that an edit has put between those (`next_ms`) is not told. Raises InvalidInput if its stored period or payload make no sense.
     """
     from scheduld.calendar.period import Period, Series, coming
 
@@ -65,7 +66,12 @@ def upcoming(task: Task, now_ms: int, *, most: int = _MOST) -> Coming | None:
     # As the end of the run will have it: it cannot be before the due or before now.
     after_ms = max(task.grid_ms or 0, task.due_ms, now_ms)
     # The one that is ahead, or runs, counts too.
-    return coming(period, payload, after_ms, most=most, runs=(task.runs or 0) + 1)
+    runs = (task.runs or 0) + 1
+    if task.next_ms is not None:
+        # It stands for the first instant of the grid, if there is one.
+        first = coming(period, payload, after_ms, most=1, runs=runs).first
+        after_ms, runs = max(task.next_ms, after_ms, *first), runs + 1
+    return coming(period, payload, after_ms, most=most, runs=runs)
 
 
 def upcoming_dict(task: Task, now_ms: int) -> dict[str, Any]:

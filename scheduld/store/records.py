@@ -79,7 +79,7 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
 def _of_this_life(raw: RawTask) -> dict[str, bytes]:
     """Leave out what an ended id keeps until its next claim after a plain ZADD scheduled it."""
     is_in_ended = raw.finished_ms is not None or raw.died_ms is not None
-    if is_in_ended or "outcome" in raw.fields:
+    if (is_in_ended and "fence" in raw.fields) or "outcome" in raw.fields:
         return {name: raw.fields[name] for name in ("payload", "token") if name in raw.fields}
     return raw.fields
 
@@ -155,6 +155,7 @@ def _recurrence(fields: dict[str, bytes]) -> dict[str, Any]:
         "missed": _number(fields, "missed") or 0,
         "anchor_ms": _number(fields, "anchor"),
         "grid_ms": _number(fields, "grid"),
+        "next_ms": _number(fields, "next_at"),
         "series": _series(fields),
     }
 

@@ -168,6 +168,23 @@ def test_one_occurrence_moves_and_the_grid_stays(season: Cli) -> None:
     assert told["then"].startswith("2090-01-09T09:00:00+01:00, ")
 
 
+def test_a_time_for_what_follows_a_run_is_told(season: Cli, valkey_server: RunningServer) -> None:
+    """Neither the due of the run is told as the edited one, nor the grid as what is next."""
+    at = ("--at", "2090-01-02 09:00", "--every", "7d")
+    season("add", "--type", "hello", "--id", "w", *at).ok()
+    with valkey_server.client() as redis:
+        root = f"{season.namespace}:{{hello}}"
+        redis.hset(f"{root}:task:w", mapping={"due": 3_787_027_200_000, "fence": 7})
+        redis.zadd(f"{root}:leased", {"w": 4e12})
+        redis.zrem(f"{root}:due", "w")
+    out = season("edit", "hello/w", "--at", "2090-01-05 10:00").ok().out.splitlines()
+    assert out[1].startswith("next due 2090-01-05T10:00:00+01:00 (Europe/Madrid), ")
+    told = facts(season, "hello/w")
+    assert told["due"].startswith("2090-01-02T09:00")
+    assert told["next"] == "2090-01-05T10:00:00+01:00"
+    assert told["then"].startswith("2090-01-16T09:00:00+01:00, ")
+
+
 REFUSED = [
     (["--every", "7"], "has no unit"),
     (["--every", "0d"], "is 0"),

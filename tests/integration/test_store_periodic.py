@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -288,6 +289,28 @@ def test_a_dead_occurrence_is_kept_and_the_series_goes_on(store: Store) -> None:
     assert task_of(store).state == "scheduled"
 
 
+def test_a_dead_occurrence_has_no_result_of_another(store: Store) -> None:
+    """Neither what is kept of it nor the series tells what an earlier one has returned."""
+    claim = begin(store)
+    store.finish_all(store.final(claim, verdict(claim, detail="7")))
+    store.pass_ms(HOUR)
+    store.occur(store.take("x"), "dead")
+    (kept,) = store.link.commands(("ZRANGE", store.type.dead, 0, -1))[0]
+    assert task_of(store, kept.decode()).result is task_of(store).result is None
+
+
+def test_what_is_over_waits_for_no_other_of_its_key(store: Store) -> None:
+    """It runs nothing, and who waits would miss the next instant."""
+    store.kind = replace(store.kind, max_running_per_key=1)
+    claim = begin(store, f"{HOURLY}\nkey=k")
+    store.add("y", NOW, load="key=k")
+    store.cancel("x", Skip(0, 0, None))
+    store.occur(claim)
+    # Its place is y's by now.
+    found = [(claim.id, claim.over) for claim in store.claim().claims]
+    assert sorted(found) == [("x", "cancelled"), ("y", "")]
+
+
 def test_a_dead_occurrence_takes_no_id_of_another_task(store: Store) -> None:
     """If there is a task of that id it stays as it is, and only the event tells of the failure."""
     store.add(f"x@{STAMP}", NOW + 9, payload=b'{"other":1}')
@@ -452,6 +475,23 @@ def test_a_plain_add_of_a_running_one_is_a_new_life(store: Store) -> None:
     assert store.occur(claim) == Settled.STORED
     task = task_of(store)
     assert (task.due_ms, task.every, task.payload) == (NOW + 9, None, {"n": 2})
+
+
+@pytest.mark.parametrize("before", ["done", "dead", "cancelled"])
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_a_plain_add_of_a_series_of_an_ended_id(store: Store, before: str, is_edited: bool) -> None:
+    """Once the old hash is removed what is there is the new task, with its period."""
+    store.into(before, "x")
+    store.redis.delete(store.task_key("x"))
+    fields = {"payload": "{}", "every": "1h", "anchor": str(NOW + 5)}
+    store.redis.hset(store.task_key("x"), mapping=fields)  # type: ignore[arg-type]
+    store.plain("x", NOW + 5, None)
+    assert task_of(store).every == "1h"
+    if is_edited:
+        assert store.edit("x", payload=NEW).code == 1
+    store.pass_ms(5)
+    store.occur(store.take("x"))
+    assert (task_of(store).due_ms, task_of(store).runs) == (NOW + HOUR + 5, 1)
 
 
 @pytest.mark.parametrize("kind", ["done", "dead", "cancelled"])

@@ -1,8 +1,12 @@
 -- A plain HSET and ZADD gave an ended id a new life: the hash is that life's, from now on
--- without anything of the old one. Only the index told them apart.
+-- without anything of the old one. Only the index told them apart. (If the old hash was removed
+-- first, all that is there is of the new life.)
 local function begin_anew(id)
   local key = prefix .. id
-  local task = redis.pcall('HMGET', key, 'payload', 'seen')
+  local task = redis.pcall('HMGET', key, 'payload', 'seen', 'fence', 'outcome')
+  if not task.err and not (task[3] or task[4]) then
+    return
+  end
   -- seen without payload: a claim waits for the hash that may follow its ZADD.
   if not task.err and (task[1] or not task[2]) and redis.call('DEL', key) == 1 then
     redis.call('HSET', key, 'payload', task[1] or '{}')

@@ -146,9 +146,10 @@ local function periods()
     end
     if kind == 'dead' and counted == '1' then
       count_up(key, 'failed')
-    elseif kind == 'done' and detail ~= '' then
+    end
+    if kind == 'done' and detail ~= '' then
       redis.call('HSET', key, 'result', detail)
-    elseif kind == 'done' then
+    elseif kind ~= 'plan' then
       redis.call('HDEL', key, 'result')
     end
     if told.missed and type(redis.pcall('HINCRBY', key, 'missed', told.missed)) == 'table' then

@@ -129,7 +129,7 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, key
     local task, is_anew = not payload and look(id), false
     if task and not task.err then
       ended = ended or ended_among(heads)
-      is_anew = ended[index] or task[5]
+      is_anew = task[5] or ended[index] and redis.call('HEXISTS', prefix .. id, 'fence') == 1
       -- What the life before said of load does not count in this one.
       task = is_anew and {unpack(task, 1, 8)} or task
     end
@@ -140,7 +140,7 @@ local function take_some(taken, want, look_at, until_ms, lead, lease, fence, key
       break
     end
     if task and (refuse(id, at, task, held[index])
-      or keys and task[10] and keys.hold_back(id, at, task, fence)) then
+      or keys and task[10] and not task[16] and keys.hold_back(id, at, task, fence)) then
       is_head = false
       taken.aside = taken.aside + 1
     else
