@@ -179,7 +179,10 @@ class Schedules:
             for name, one in known.items()
             if name in self._own and (name in fresh or not self._is_settled(self._own[name], one))
         ]
-        marks = await self._definer.settle(names, known)
+        seen = {name: self._ticker.mark_ms(name, self._own[name].digest) for name in names}
+        marks = await self._definer.settle(
+            names, known, {name: ms for name, ms in seen.items() if ms is not None}
+        )
         for name in names:
             one, stored = self._own[name], known[name]
             if name in marks and one.enabled:
