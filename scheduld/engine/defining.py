@@ -13,7 +13,7 @@ from scheduld.engine.orphans import remove
 from scheduld.engine.timetable import listed
 from scheduld.errors import Conflict
 from scheduld.store import croncalls
-from scheduld.store.answers import to_ms
+from scheduld.store.answers import server_ms, to_ms
 from scheduld.store.cronanswers import Defined
 from scheduld.store.croncalls import MOST_SCHEDULES, NOTHING, Definition
 
@@ -47,11 +47,13 @@ class Definer:
 
     async def first_see(self) -> None:
         """Note when this config's definitions were first seen; to be done before announcing."""
-        now_ms = int(self._link.server.now_ms())
-        defs = self._caller.keys.defs
+        if not self._own:
+            return
+        # Asked, not estimated: it stays, and this may be the first that is heard of the server.
+        (time,) = await self._link.commands(("TIME",))
+        now_ms, defs = server_ms(time), self._caller.keys.defs
         commands = [("HSETNX", defs, _seen_as(one), now_ms) for one in self._own.values()]
-        if commands:
-            await self._link.commands(*commands)
+        await self._link.commands(*commands)
 
     async def forget_old(self) -> None:
         """Forget when definitions were first seen of schedules that are long gone."""
