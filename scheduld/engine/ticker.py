@@ -123,6 +123,11 @@ class Ticker:
                 self._table.drop(entry.name)
 
     @property
+    def schedules(self) -> list[Schedule]:
+        """Those that it fires."""
+        return [entry.schedule for entry in self._table]
+
+    @property
     def count(self) -> int:
         """How many schedules it fires."""
         return len(self._table)

@@ -256,6 +256,24 @@ async def test_schedules_that_are_added_and_removed_at_run_time(site: Site) -> N
     assert len(journal.ids) == count
 
 
+async def test_a_name_that_was_lost_is_given_again(site: Site) -> None:
+    """The index is in another slot: what is lost with it was not removed."""
+    journal = Journal()
+    member = await site.start(duty("a", journal.inline()))
+    for name in ("one", "two"):
+        await add_at_run_time(site, schedule(name))
+        await has_fired(site, 1, name)
+    await site.redis.delete(site.keys.crons)
+    for name in ("one", "two"):
+        await has_fired(site, len(await fired(site, name)) + 5, name)
+    await site.redis.hdel(site.keys.crons, "one")
+    member.replica._timekeeping.look("one")
+    await until(lambda: site.redis.hget(site.keys.crons, "one"), "it has its name again")
+    await site.client.schedules.remove("one")
+    await until(lambda: serves(member, "one") is None, "it is dropped")
+    assert await site.redis.hkeys(site.keys.crons) == [b"two"]
+
+
 async def test_one_added_at_run_time_keeps_its_name(site: Site) -> None:
     """A config entry of the same name is reported, and does not run."""
     journal = Journal()
