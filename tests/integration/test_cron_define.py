@@ -265,5 +265,7 @@ def test_a_note_that_it_is_parked_goes_with_the_next_definition(store: Store) ->
     assert crons.record().parked == "no zone"
     store.pass_ms(MINUTE)
     assert crons.tick() is Ticked.FIRED, "another replica may know the zone"
+    assert not crons.record().parked
+    assert park(daily().digest) is Steered.DONE
     assert crons.define().code is Defined.SAME
     assert not crons.record().parked

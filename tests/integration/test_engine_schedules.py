@@ -457,7 +457,7 @@ async def test_schedules_without_an_owner_are_removed(
     member = await site.start(duty("a", journal.inline()))
     orphans = member.replica._timekeeping.schedules._orphans
     monkeypatch.setattr(orphans, "_sure_s", 0.3)
-    monkeypatch.setattr(orphans, "_after_ms", 600)
+    monkeypatch.setattr(orphans, "_after_ms", 2_000)
 
     async def is_removed() -> bool:
         names = set(await site.redis.hkeys(site.keys.crons))

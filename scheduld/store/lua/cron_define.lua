@@ -49,7 +49,7 @@ for index = 1, count do
     redis.call('PERSIST', root .. 'live:' .. name)
     redis.call('PERSIST', root .. 'ticks:' .. name)
   elseif code < 5 then
-    redis.call('HDEL', key, 'moved', 'orphan', 'parked')
+    redis.call('HDEL', key, 'moved', 'orphan', 'orphan_at', 'parked')
   end
   if code < 4 then
     mark = code < 3 and now or mark
