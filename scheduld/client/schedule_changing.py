@@ -10,7 +10,7 @@ from scheduld.client.verbs import Commands, admit_type
 from scheduld.errors import Conflict, NotFound, OutcomeUnknown, TaskExists
 from scheduld.store import croncalls
 from scheduld.store.cronanswers import Defined, Steered
-from scheduld.store.croncalls import Definition
+from scheduld.store.croncalls import NOTHING, Definition
 from scheduld.store.cronindex import Known, known_as
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ class Definer:
             yield croncalls.move(scope.caller, scope.type(known.type), name, to=wanted.type)
         there = (yield from _record(scope, wanted.type, name)) if is_moving else record
         expected = "" if there is None else there.digest
-        definition = Definition(self.schedule, "runtime", expected)
+        carried = record.carried if is_moving and record is not None else NOTHING
+        definition = Definition(self.schedule, "runtime", expected, carried)
         (answer,) = yield croncalls.define(scope.caller, keys, [definition])
         if answer.code is Defined.OTHER_ORIGIN:
             raise _of_config(name)
@@ -98,13 +99,14 @@ class Definer:
             raise Conflict(f"a key of schedule {name} holds another kind of value")
         if not answer.code.is_stored:
             raise Conflict(f"schedule {name} was changed by somebody else just now")
-        # The index last: whoever reads it finds what it names. Then once more who fires it.
+        if is_moving:
+            yield from _remove_all(scope, known.type, name, f"moved to type {wanted.type}")
+        # The index last: whoever reads it finds what it names, and a move that was cut short is
+        # made anew. Then once more who fires it.
         wake = f"{wanted.type} cron {name}"
         crons = scope.caller.keys.crons
         telling = (("HSET", crons, name, str(wanted)), ("PUBLISH", scope.caller.keys.wake, wake))
         yield Commands(telling, writes=True)
-        if is_moving:
-            yield from _remove_all(scope, known.type, name, f"moved to type {wanted.type}")
 
 
 @dataclass(slots=True)

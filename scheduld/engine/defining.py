@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import structlog
@@ -12,9 +13,9 @@ from scheduld.engine.orphans import remove
 from scheduld.engine.timetable import listed
 from scheduld.errors import Conflict
 from scheduld.store import croncalls
-from scheduld.store.answers import to_ms
+from scheduld.store.answers import server_ms, to_ms
 from scheduld.store.cronanswers import Defined
-from scheduld.store.croncalls import MOST_SCHEDULES, Definition
+from scheduld.store.croncalls import MOST_SCHEDULES, NOTHING, Definition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from scheduld.engine.announced import Announced
     from scheduld.schedule import Schedule
     from scheduld.store.calls import Caller
+    from scheduld.store.croncalls import Carried
     from scheduld.store.link import AsyncLink
 
 log = structlog.get_logger("scheduld.schedules")
@@ -45,11 +47,13 @@ class Definer:
 
     async def first_see(self) -> None:
         """Note when this config's definitions were first seen; to be done before announcing."""
-        now_ms = int(self._link.server.now_ms())
-        defs = self._caller.keys.defs
+        if not self._own:
+            return
+        # Asked, not estimated: it stays, and this may be the first that is heard of the server.
+        (time,) = await self._link.commands(("TIME",))
+        now_ms, defs = server_ms(time), self._caller.keys.defs
         commands = [("HSETNX", defs, _seen_as(one), now_ms) for one in self._own.values()]
-        if commands:
-            await self._link.commands(*commands)
+        await self._link.commands(*commands)
 
     async def forget_old(self) -> None:
         """Forget when definitions were first seen of schedules that are long gone."""
@@ -66,35 +70,56 @@ class Definer:
             await self._link.commands(("HDEL", keys.defs, *old))
 
     async def settle(
-        self, names: Collection[str], known: Mapping[str, Known | None]
+        self,
+        names: Collection[str],
+        known: Mapping[str, Known | None],
+        seen: Mapping[str, int] = MappingProxyType({}),
     ) -> dict[str, int]:
         """Define what is to be; returns the watermarks of the schedules that this replica fires.
 
-        `known`: what `ns:crons` tells of all these names.
+        `known`: what `ns:crons` tells of all these names. `seen`: the watermarks of those that it
+        has fired until now; one that the store has lost goes on from there.
         """
         marks: dict[str, int] = {}
+        carried: dict[str, Carried] = {name: {"mark": mark_ms} for name, mark_ms in seen.items()}
         stored, left = dict(known), list(names)
         for _ in range(_ROUNDS):
             stands = await self._stands(left, stored)
             chosen = [n for n in left if stands[n] in (Stand.FIRES, Stand.TAKES_OVER)]
             for name in chosen:
-                await self._mark_moved(name, known[name])
-            left = await self._define(chosen, stored, marks)
+                carried |= await self._mark_moved(name, known[name])
+            left = await self._define(chosen, stored, marks, carried)
             if not left:
                 break
         for name in marks:
             await self._remove_moved(name, known[name])
+        # The index last: a move that was cut short before is made anew.
+        await self._name([name for name in marks if known[name] != self._as_own(name)])
         return marks
 
-    async def _mark_moved(self, name: str, before: Known | None) -> None:
-        """Let nothing be fired any more in the type that a schedule leaves."""
+    def _as_own(self, name: str) -> Known:
+        return known_as(self._own[name], "config")
+
+    async def _name(self, fresh: Collection[str]) -> None:
+        """Write what is defined now into the index of all schedules."""
+        if fresh:
+            flat = [part for name in fresh for part in (name, str(self._as_own(name)))]
+            await self._link.commands(("HSET", self._caller.keys.crons, *flat))
+            log.info("schedules defined", schedules=listed(fresh))
+
+    async def _mark_moved(self, name: str, before: Known | None) -> dict[str, Carried]:
+        """Let nothing be fired any more in the type that a schedule leaves; what it takes along."""
         one = self._own[name]
-        if before is not None and before.type != one.type:
-            keys = self._caller.keys.type(before.type)
-            try:
-                await self._link.run(croncalls.move(self._caller, keys, name, to=one.type))
-            except Conflict as error:
-                self._tell_broken(one, error.message)
+        if before is None or before.type == one.type:
+            return {}
+        keys = self._caller.keys.type(before.type)
+        try:
+            await self._link.run(croncalls.move(self._caller, keys, name, to=one.type))
+            (record,) = await self._link.run(croncalls.read(self._caller, keys, [name]))
+        except Conflict as error:
+            self._tell_broken(one, error.message)
+            return {}
+        return {} if record is None else {name: record.carried}
 
     async def _remove_moved(self, name: str, before: Known | None) -> None:
         one = self._own[name]
@@ -107,7 +132,7 @@ class Definer:
     async def _stands(
         self, names: Collection[str], known: Mapping[str, Known | None]
     ) -> dict[str, Stand]:
-        differing = [name for name in names if known[name] != known_as(self._own[name], "config")]
+        differing = [name for name in names if known[name] != self._as_own(name)]
         sets = await self._announced.live() if differing else []
         live = {name: digests_of(name, sets) for name in differing}
         seen = await self._first_seen(live)
@@ -132,15 +157,24 @@ class Definer:
         return seen
 
     async def _define(
-        self, names: Iterable[str], known: dict[str, Known | None], marks: dict[str, int]
+        self,
+        names: Iterable[str],
+        known: dict[str, Known | None],
+        marks: dict[str, int],
+        carried: Mapping[str, Carried],
     ) -> list[str]:
         """Define schedules; returns those that others were quicker with."""
         again: list[str] = []
-        fresh: dict[str, str] = {}
         for batch in _batches([self._own[name] for name in names]):
             type_keys = self._caller.keys.type(batch[0].type)
             definitions = [
-                Definition(one, "config", _expected(known[one.name], one)) for one in batch
+                Definition(
+                    one,
+                    "config",
+                    _expected(known[one.name], one),
+                    carried.get(one.name, NOTHING),
+                )
+                for one in batch
             ]
             call = croncalls.define(self._caller, type_keys, definitions)
             try:
@@ -153,8 +187,6 @@ class Definer:
                 if answer.code.is_stored:
                     marks[one.name] = answer.mark_ms
                     self._broken.discard(one.name)
-                    if known[one.name] != known_as(one, "config"):
-                        fresh[one.name] = str(known_as(one, "config"))
                 elif answer.code is Defined.OTHER_DIGEST:
                     # Its own digest stands for none: what was to be replaced is gone.
                     is_gone = answer.digest == one.digest
@@ -166,10 +198,6 @@ class Definer:
                 else:
                     key = type_keys.cron(one.name)
                     self._tell_broken(one, f"{key} or a key beside it holds another kind of value")
-        if fresh:
-            flat = [part for pair in fresh.items() for part in pair]
-            await self._link.commands(("HSET", self._caller.keys.crons, *flat))
-            log.info("schedules defined", schedules=listed(fresh))
         return again
 
     def _tell(self, stands: Mapping[str, Stand]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scheduld.engine.loop import wait_for
 from scheduld.errors import OutcomeUnknown, Unreachable
+from scheduld.store.answers import server_ms
 from scheduld.store.wire import FORMAT
 from scheduld.version import __version__
 
@@ -94,8 +95,15 @@ class Presence:
         tells_schedules = self._is_seen and not self._is_told
         if tells_schedules:
             about |= self._schedules
+        elif self._is_told:
+            # The short one of them, which shows whether they are still there: a failover may
+            # have lost nothing else.
+            about["set"] = self._schedules["set"]
         fields = [part for pair in about.items() for part in pair]
-        now_ms = int(self._link.server.now_ms())
+        # Asked, not estimated: this may be the first that is heard of the server, and by a wrong
+        # clock the records of the others would be taken for dead ones.
+        (time,) = await self._link.commands(("TIME",))
+        now_ms = server_ms(time)
         (new_fields, *_) = await self._link.commands(
             ("HSET", node, *fields),
             ("EXPIRE", node, _LIFE_S),

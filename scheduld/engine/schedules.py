@@ -15,6 +15,7 @@ import structlog
 from scheduld.clock import monotonic, wall_ms
 from scheduld.engine.acceptance import Known, known_as
 from scheduld.engine.loop import wait_for
+from scheduld.engine.timetable import listed
 from scheduld.engine.wallclock import WallClock
 from scheduld.errors import Conflict, OutcomeUnknown, Unreachable
 from scheduld.store import croncalls
@@ -129,6 +130,7 @@ class Schedules:
             await self._presence.announce_schedules()
             await self._definer.forget_old()
         known = await (self._read_all() if is_whole else self._read_some(asked))
+        await self._mend_index(known, is_whole=is_whole)
         fresh = set(known) if is_new else asked
         await self._serve_own(known, fresh)
         await self._serve_others(known, fresh)
@@ -158,6 +160,29 @@ class Schedules:
         texts = await self._ask(("HMGET", self._caller.keys.crons, *names))
         return {name: Known.read(text) for name, text in zip(names, texts, strict=True)}
 
+    async def _mend_index(self, known: dict[str, Known | None], *, is_whole: bool) -> None:
+        """Name again what was added at run time, if nothing but its name was lost.
+
+        A removal takes the schedule away before its name.
+        """
+        by_type: dict[str, list[str]] = {}
+        for one in self._ticker.schedules:
+            is_read = is_whole or one.name in known
+            if is_read and known.get(one.name) is None and one.name not in self._own:
+                by_type.setdefault(one.type, []).append(one.name)
+        for type_name, names in by_type.items():
+            found: dict[str, Known] = {}
+            for start in range(0, len(names), MOST_SCHEDULES):
+                for record in await self._records(type_name, names[start : start + MOST_SCHEDULES]):
+                    if record is not None and record.origin == "runtime" and not record.moved:
+                        found[record.name] = Known(type_name, "runtime", record.digest)
+            for name, entry in found.items():
+                command = ("HSETNX", self._caller.keys.crons, name, str(entry))
+                await self._link.commands(command, writes=True)
+            if found:
+                log.warning("schedules were lost from the index: named again", names=listed(found))
+            known.update(found)
+
     async def _ask(self, command: tuple[str, ...]) -> list[bytes]:
         """Ask one command, and compare the clocks on the way."""
         sent_at, wall = monotonic(), wall_ms()
@@ -179,7 +204,10 @@ class Schedules:
             for name, one in known.items()
             if name in self._own and (name in fresh or not self._is_settled(self._own[name], one))
         ]
-        marks = await self._definer.settle(names, known)
+        seen = {name: self._ticker.mark_ms(name, self._own[name].digest) for name in names}
+        marks = await self._definer.settle(
+            names, known, {name: ms for name, ms in seen.items() if ms is not None}
+        )
         for name in names:
             one, stored = self._own[name], known[name]
             if name in marks and one.enabled:
@@ -208,14 +236,17 @@ class Schedules:
             for start in range(0, len(names), MOST_SCHEDULES):
                 await self._read_definitions(type_name, names[start : start + MOST_SCHEDULES])
 
-    async def _read_definitions(self, type_name: str, names: list[str]) -> None:
+    async def _records(self, type_name: str, names: list[str]) -> list[CronRecord | None]:
+        """Read schedules of one type; none at all if a common key of it is broken."""
         call = croncalls.read(self._caller, self._caller.keys.type(type_name), names)
         try:
-            records = await self._link.run(call)
+            return await self._link.run(call)
         except Conflict as error:
             log.error("cannot read schedules", type=type_name, error=error.message)
-            return
-        for name, record in zip(names, records, strict=True):
+            return []
+
+    async def _read_definitions(self, type_name: str, names: list[str]) -> None:
+        for name, record in zip(names, await self._records(type_name, names), strict=False):
             if record is None or not self._is_readable(record, type_name):
                 self._ticker.drop(name)
             elif (one := record.schedule) is not None and one.enabled and not record.moved:

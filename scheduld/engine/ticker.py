@@ -90,6 +90,11 @@ class Ticker:
         served = self._parked.get(name) if entry is None else entry.digest
         return served == digest
 
+    def mark_ms(self, name: str, digest: str) -> int | None:
+        """The watermark of a schedule, as far as is known here; None if it fires none such."""
+        entry = self._table.get(name)
+        return entry.mark_ms if entry is not None and entry.digest == digest else None
+
     async def serve(self, schedule: Schedule, digest: str, mark_ms: int) -> None:
         """Fire a schedule from now on; `mark_ms` is its watermark as it is stored."""
         entry = self._table.get(schedule.name)
@@ -116,6 +121,11 @@ class Ticker:
         for entry in self._table:
             if entry.name not in names:
                 self._table.drop(entry.name)
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        """Those that it fires."""
+        return [entry.schedule for entry in self._table]
 
     @property
     def count(self) -> int:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from scheduld.schedule import Origin
 
 
+_CARRIED = ("paused", "pause_reason", "pause_who", "skips", "runs")
+
+
 class Defined(IntEnum):
     """What became of a definition. From 5 on nothing was changed."""
 
@@ -176,6 +179,11 @@ class CronRecord:
     def origin(self) -> Origin:
         """Where it comes from."""
         return cast("Origin", text(self.fields.get("origin", b"config")))
+
+    @property
+    def carried(self) -> dict[str, str]:
+        """What it keeps when it moves to another type: what people said, and how often it ran."""
+        return {name: text(self.fields[name]) for name in _CARRIED if name in self.fields}
 
     @property
     def mark_ms(self) -> int:

@@ -5,7 +5,9 @@ All keys of a schedule are in the slot of its type. Instants are ms of the serve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from scheduld import payload as codec
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from scheduld.store.keys import TypeKeys
 
 T = TypeVar("T")
+Carried = Mapping[str, str | int]
+"""Fields of a schedule's hash: `mark` as a replica remembers it, and what CronRecord carries."""
+NOTHING: Carried = MappingProxyType({})
 MOST_SCHEDULES = 200
 """Most schedules, or ticks of them, that a call may carry."""
 
@@ -43,12 +48,14 @@ class Definition(NamedTuple):
     """One schedule to define.
 
     `expected`: digest of the definition that it replaces; empty: there is none. To take one back
-    that has moved to another type it is `moved:TYPE`, as OTHER_DIGEST tells it.
+    that has moved to another type it is `moved:TYPE`, as OTHER_DIGEST tells it. `carried`: what
+    one that is new in this type takes over.
     """
 
     schedule: Schedule
     origin: Origin
     expected: str = ""
+    carried: Carried = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +100,13 @@ def define(
     """Store definitions of schedules of one type; a repeat answers SAME."""
     check_count(definitions)
     rest: list[Arg] = []
-    for schedule, origin, expected in definitions:
+    for schedule, origin, expected, carried in definitions:
         keep = schedule.keep_history
         rest += (schedule.name, schedule.to_json(), schedule.digest, schedule.rule_digest, origin)
         rest += (codec.encode_json(dict(schedule.payload)), schedule.overlap)
         rest += (schedule.max_unfinished, "" if schedule.max_runs is None else schedule.max_runs)
         rest += (f"{keep.count} {keep.age_ms}", expected)
+        rest.append("\n".join(f"{field}={value}" for field, value in carried.items()))
     return caller.call(
         "cron_define",
         type_keys,

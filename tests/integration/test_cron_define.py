@@ -133,6 +133,49 @@ def test_one_that_has_moved_fires_no_more(store: Store) -> None:
     assert crons.tick() is Ticked.FIRED
 
 
+def test_a_name_left_behind_by_a_move_is_free(store: Store) -> None:
+    """A move that was cut short takes the name from nobody, wherever the next one comes from."""
+    crons = Crons(store)
+    crons.define(origin="runtime")
+    store.run(croncalls.move(store.caller(), store.type, "daily", to="other"))
+    assert crons.define(daily(payload={"n": 1}), expected="").digest == "moved:other"
+    told = crons.define(daily(payload={"n": 1}), expected="moved:other")
+    assert told.code is Defined.RULE_CHANGED
+    assert crons.record().origin == "config"
+    assert not crons.record().moved
+
+
+def test_one_that_was_lost_goes_on_where_it_was(store: Store) -> None:
+    """Who has fired it until now says how far it was; that counts only where nothing is stored."""
+    crons = Crons(store)
+    store.pass_ms(MINUTE)
+    assert crons.define(carried={"mark": NOW}) == (Defined.NEW, NOW, daily().digest)
+    assert crons.define(daily(payload={"n": 1}), carried={"mark": 5}).mark_ms == NOW
+    assert crons.define(daily("b"), carried={"mark": NOW * 2}).mark_ms == store.time
+
+
+def test_what_people_said_moves_along(store: Store) -> None:
+    """Paused, with its skips and its count of runs, it is so in the other type."""
+    crons = Crons(store)
+    crons.define(daily(max_runs=3))
+    store.pass_ms(MINUTE)
+    crons.tick()
+    crons.pause(reason="moving house = no mail")
+    crons.skips(add=[(NOW * 2, NOW * 2)])
+    before = crons.record()
+    crons.remove()
+    crons.define(daily(payload={"of": "other"}, max_runs=3), carried=before.carried)
+    after = crons.record()
+    assert (after.paused_ms, after.pause_reason, after.pause_who, after.skips, after.runs) == (
+        before.paused_ms,
+        "moving house = no mail",
+        "ana@host",
+        ((NOW * 2, NOW * 2),),
+        1,
+    )
+    assert after.mark_ms == store.time
+
+
 def test_many_definitions_go_in_one_call(store: Store) -> None:
     """Each with a code of its own, broken ones among them; more than 200 are refused."""
     names = [f"s{number}" for number in range(200)]
@@ -222,5 +265,7 @@ def test_a_note_that_it_is_parked_goes_with_the_next_definition(store: Store) ->
     assert crons.record().parked == "no zone"
     store.pass_ms(MINUTE)
     assert crons.tick() is Ticked.FIRED, "another replica may know the zone"
+    assert not crons.record().parked
+    assert park(daily().digest) is Steered.DONE
     assert crons.define().code is Defined.SAME
     assert not crons.record().parked

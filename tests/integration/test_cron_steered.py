@@ -30,6 +30,21 @@ def defined(store: Store, **values: Any) -> Crons:
 # --- pause and resume
 
 
+def test_a_trigger_lets_no_tick_of_a_paused_one_go(store: Store) -> None:
+    """What waits comes with the resume, even if nothing holds it up any more."""
+    crons = defined(store, overlap="queue")
+    crons.tick()
+    store.pass_ms(MINUTE)
+    assert crons.tick() is Ticked.QUEUED
+    crons.pause()
+    store.finish(store.take(FIRST))
+    assert crons.trigger() is Ticked.FIRED
+    assert (store.state(SECOND), crons.record().is_queued) == ("none", True)
+    store.finish(store.take("daily@manual-1"))
+    crons.resume()
+    assert store.state(SECOND) == "scheduled"
+
+
 def test_resume_begins_now_and_tells_the_gap(store: Store) -> None:
     """What was passed over is one record; the next instant fires, in the same definition."""
     crons = defined(store)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scheduld import clock
 from scheduld.engine import presence as presence_module
 from scheduld.engine.announced import Announced, digests_of
 from tests.support.engine_crons import has_fired, schedule
@@ -70,6 +71,39 @@ async def test_a_record_that_was_lost_is_written_whole_again(
 
     await until(is_back, "it is announced")
     assert await site.redis.hlen(site.keys.defs) == 1
+
+
+async def test_a_record_that_was_lost_in_part_is_written_whole_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failover may keep the sign of life and lose the definitions, which were told once."""
+    monkeypatch.setattr(presence_module, "EVERY_S", 0.1)
+    await site.start(duty("a", Journal().inline()), schedules=[schedule()])
+    await has_fired(site, 1)
+    (node,) = await site.client.nodes()
+    await site.redis.hdel(site.keys.node(node.id), "schedules", "set", "definitions")
+
+    async def is_back() -> bool:
+        return await digests(site) == {schedule().digest}
+
+    await until(is_back, "it is announced")
+
+
+async def test_a_host_with_a_wrong_clock_changes_no_order(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it notes before it has heard of the server's clock is by that clock all the same."""
+    first = await site.start(duty("a", Journal().inline()), schedules=[schedule()])
+    await has_fired(site, 1)
+    real = clock.wall_ms
+    monkeypatch.setattr(clock, "wall_ms", lambda: real() + 86_400_000)
+    other = schedule("other")
+    await site.start(duty("a", Journal().inline()), schedules=[schedule(), other])
+    await has_fired(site, 1, "other")
+    now = await site.now_ms()
+    assert int(await site.redis.hget(site.keys.defs, f"other {other.digest}")) <= now
+    assert first.identity in {node.id for node in await site.client.nodes()}
+    assert await site.redis.zcard(site.keys.nodes) == 2
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,38 @@ async def test_a_schedule_moves_to_another_type(site: Site) -> None:
     )
 
 
+async def test_a_paused_schedule_moves_paused(site: Site) -> None:
+    """A deploy that gives it another type does not start what somebody has stopped."""
+    journal = Journal()
+    duties = duty("a", journal.inline()), duty("b", journal.inline())
+    member = await site.start(*duties, schedules=[schedule()])
+    await has_fired(site, 1)
+    await site.client.schedules.pause("report", reason="broken")
+    await member.stop()
+    moved, other = schedule(type="b"), schedule("other", type="b")
+    member = await site.start(*duties, schedules=[moved, other])
+    await has_fired(site, 5, "other", "b")
+    assert serves(member) == moved.digest
+    assert not await fired(site, type_name="b")
+    paused = (await site.client.schedules.get("report")).pause
+    assert paused
+    assert paused.reason == "broken"
+    await site.client.schedules.resume("report")
+    await has_fired(site, 2, type_name="b")
+
+
+async def test_one_that_is_lost_goes_on_where_it_was(site: Site) -> None:
+    """The tick at which a replica finds its schedules gone is fired all the same."""
+    journal = Journal()
+    await site.start(duty("a", journal.inline()), schedules=[schedule(every="1s")])
+    await has_fired(site, 2)
+    before = await fired(site)
+    await site.redis.delete(*[key async for key in site.redis.scan_iter(f"{site.namespace}:*")])
+    await has_fired(site, 3)
+    ticks = before + await fired(site)
+    assert {after - before for before, after in pairwise(ticks)} == {1_000}
+
+
 async def test_one_that_is_not_enabled_is_kept_and_does_not_fire(site: Site) -> None:
     """It is stored, so that it can be seen; enabled again it begins then."""
     journal = Journal()
@@ -222,6 +254,24 @@ async def test_schedules_that_are_added_and_removed_at_run_time(site: Site) -> N
     await add_at_run_time(site, schedule("later", cron=YEARLY))
     await until(lambda: all(serves(member, "later") for member in members), "another one")
     assert len(journal.ids) == count
+
+
+async def test_a_name_that_was_lost_is_given_again(site: Site) -> None:
+    """The index is in another slot: what is lost with it was not removed."""
+    journal = Journal()
+    member = await site.start(duty("a", journal.inline()))
+    for name in ("one", "two"):
+        await add_at_run_time(site, schedule(name))
+        await has_fired(site, 1, name)
+    await site.redis.delete(site.keys.crons)
+    for name in ("one", "two"):
+        await has_fired(site, len(await fired(site, name)) + 5, name)
+    await site.redis.hdel(site.keys.crons, "one")
+    member.replica._timekeeping.look("one")
+    await until(lambda: site.redis.hget(site.keys.crons, "one"), "it has its name again")
+    await site.client.schedules.remove("one")
+    await until(lambda: serves(member, "one") is None, "it is dropped")
+    assert await site.redis.hkeys(site.keys.crons) == [b"two"]
 
 
 async def test_one_added_at_run_time_keeps_its_name(site: Site) -> None:
@@ -407,7 +457,7 @@ async def test_schedules_without_an_owner_are_removed(
     member = await site.start(duty("a", journal.inline()))
     orphans = member.replica._timekeeping.schedules._orphans
     monkeypatch.setattr(orphans, "_sure_s", 0.3)
-    monkeypatch.setattr(orphans, "_after_ms", 600)
+    monkeypatch.setattr(orphans, "_after_ms", 2_000)
 
     async def is_removed() -> bool:
         names = set(await site.redis.hkeys(site.keys.crons))

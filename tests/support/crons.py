@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scheduld.schedule import Schedule, tick_id
 from scheduld.store import croncalls
 from scheduld.store.cronanswers import Steered, tick_records
-from scheduld.store.croncalls import Definition, Gap, PastTick, Tick
+from scheduld.store.croncalls import NOTHING, Definition, Gap, PastTick, Tick
 from scheduld.store.keys import encode_id
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         TickedAs,
         TickRecord,
     )
+    from scheduld.store.croncalls import Carried
     from tests.support.store import Store
 
 MINUTE = 60_000
@@ -47,12 +48,13 @@ class Crons:
         *,
         expected: str | None = None,
         origin: Origin = "config",
+        carried: Carried = NOTHING,
     ) -> DefinedAs:
         """Define a schedule in place of the one that is known here."""
         one = schedule or daily()
         before = self.known.get(one.name)
         digest = before[0].digest if before else ""
-        definition = Definition(one, origin, digest if expected is None else expected)
+        definition = Definition(one, origin, digest if expected is None else expected, carried)
         call = croncalls.define(self.store.caller(), self.store.type, [definition])
         told = self.store.run(call)[0]
         if told.code.is_stored:

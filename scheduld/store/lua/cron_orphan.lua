@@ -4,7 +4,8 @@
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
 -- KEYS[7] cron   hash of the schedule
 -- ARGV[7] name   name of the schedule
--- ARGV[8] after  ms after which it is removed; a definition meanwhile begins it anew
+-- ARGV[8] after  ms after which it is removed; it begins anew with a definition meanwhile, and if
+--                nobody says so for half as long
 --
 -- Returns {0, now µs, code, since, next}: 1 noted, since that ms; 2 removed, and where to go on
 --         with its tasks or '' (cron_remove.lua); 15 gone, 17 broken key, 20 of no config
@@ -16,15 +17,19 @@ local cron, name, after = KEYS[7], ARGV[7], tonumber(ARGV[8])
 local known = schedule(name, cron).read()
 local code, since, next_start = absence(known) or known.origin ~= 'config' and 20 or 1, now, ''
 if code == 1 then
-  -- A clock that went back begins to wait anew.
-  since = math.min(number(known.orphan) or now, now)
+  -- It waits anew after a clock that went back, and after a while in which nobody was there to
+  -- see it announced.
+  local said = number(known.orphan_at) or 0
+  if said <= now and now - said <= after / 2 then
+    since = math.min(number(known.orphan) or now, now)
+  end
   if now - since >= after and known.orphan then
     code = 2
     local _, place = remove(name, known, 'no replica announces it')
     next_start = place
     tell_change(name)
   else
-    redis.call('HSET', cron, 'orphan', int(since))
+    redis.call('HSET', cron, 'orphan', int(since), 'orphan_at', int(now))
   end
 end
 write_events()

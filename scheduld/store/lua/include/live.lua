@@ -16,7 +16,7 @@ local function schedule(name, cron)
   -- What is stored of it; nil if it is gone, false if a key of it is of a wrong type.
   function self.read()
     local names = {'digest', 'mark', 'overlap', 'most', 'max_runs', 'runs', 'keep',
-      'queued', 'paused', 'skips', 'moved', 'rule', 'origin', 'orphan'}
+      'queued', 'paused', 'skips', 'moved', 'rule', 'origin', 'orphan', 'orphan_at', 'parked'}
     local values = redis.pcall('HMGET', cron, unpack(names))
     local length = redis.pcall('XLEN', ticks)
     if values.err or type(length) == 'table' or type(redis.pcall('ZCARD', live)) == 'table' then
@@ -92,6 +92,10 @@ local function schedule(name, cron)
       known.runs = known.runs + (outcome == 'fired' and 1 or 0)
       redis.call('HSET', cron, 'last', tick .. ' ' .. int(now) .. ' ' .. outcome,
         'runs', int(known.runs), 'mark', int(known.mark))
+      if known.parked then
+        -- One replica cannot fire it, and another one has.
+        redis.call('HDEL', cron, 'parked')
+      end
     end
     if why then
       entry[#entry + 1], entry[#entry + 2] = 'why', why

@@ -43,7 +43,7 @@ end
 local function overlap_of(one, known, is_patient, stopped)
   local most = known.overlap == 'allow' and number(known.most) or 1
   local count, ids = one.unfinished(most)
-  if count == 0 and known.queued then
+  if count == 0 and known.queued and not known.paused then
     -- The end of what it waited for was not seen.
     one.release(known)
     count, ids = one.unfinished(most)
