@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scheduld.calendar import refusals
 from scheduld.names import printable
-
-if TYPE_CHECKING:
-    from scheduld.errors import CronError
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -27,6 +23,16 @@ class Field:
     low: int
     high: int
     names: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many different values it has: Sunday is one of them."""
+        return self.high - self.low + (self.name != "weekday")
+
+    def has_step(self, text: str) -> bool:
+        """Whether a text is a step that fits in: at least 1, and not larger than the range."""
+        digits = text.lstrip("0")
+        return text.isdigit() and 0 < len(digits) <= 2 and int(digits) <= self.size
 
     def number(self, text: str) -> int | None:
         """Read a number or name; None if it is neither, or out of range."""
@@ -116,10 +122,10 @@ def _term(term: str, text: str, field: Field) -> tuple[range | set[int], str]:
         high = low if end is None else _bound(end, text, field)
         if step_text is not None and end is None:
             raise refusals.step_from_number(low, step_text, field)
-        if low > high:
-            raise refusals.wraps(term, low, high, field)
         written = f"{low}-{high}" if high > low else str(low)
     step = _step(step_text, term, field)
+    if low > high:
+        raise refusals.wraps(term, low, high, step, field)
     if step > 1 and (star or high > low):
         written += f"/{step}"
     found = range(low, high + 1, step)
@@ -139,19 +145,12 @@ def _bound(text: str, whole: str, field: Field) -> int:
 def _step(text: str | None, term: str, field: Field) -> int:
     if text is None:
         return 1
-    size = field.high - field.low + (0 if field is WEEKDAY else 1)
-    digits = text.lstrip("0")
-    if not digits:
-        raise refusals.refuse(
-            f"{field.name} {printable(term[:40])!r} has a step of 0", "use 1 or more"
-        )
-    if len(digits) > 2 or int(digits) > size:
-        raise _too_large(term, size, field)
-    return int(digits)
-
-
-def _too_large(term: str, size: int, field: Field) -> CronError:
-    return refusals.refuse(
-        f"{field.name} {printable(term[:40])!r} has a step larger than its range",
-        f'use a step up to {size}; for longer intervals use every = "90m" instead of cron',
+    if field.has_step(text):
+        return int(text)
+    said = f"{field.name} {printable(term[:40])!r}"
+    if not text.strip("0"):
+        raise refusals.refuse(f"{said} has a step of 0", "use 1 or more")
+    raise refusals.refuse(
+        f"{said} has a step larger than its range",
+        f'use a step up to {field.size}; for longer intervals use every = "90m" instead of cron',
     )

@@ -88,17 +88,20 @@ def step_from_number(low: int, step: str, field: Field) -> CronError:
     """Refuse `5/15`, which some read as one value and others as a range."""
     said = f"{field.name} '{low}/{step[:6]}' has a step without a range"
     high = field.high - (field.name == "weekday")
-    if low >= high or not step.strip("0"):
+    if low >= high or not field.has_step(step):
         return refuse(said, f'write "{low}"')
-    return refuse(said, f'write "{low}-{high}/{step[:6]}"')
+    return refuse(said, f'write "{low}-{high}/{int(step)}"')
 
 
-def wraps(term: str, low: int, high: int, field: Field) -> CronError:
+def wraps(term: str, low: int, high: int, step: int, field: Field) -> CronError:
     """Refuse a range that goes over the end of its field."""
     weekday = field.name == "weekday"
     first, rest = field.low + weekday, f"{low}-{field.high}" if low < field.high else f"{low}"
+    if step > 1:
+        numbers = range(low - field.low, high - field.low + field.size + 1, step)
+        better = ",".join(str(field.low + number % field.size) for number in numbers)
     # As Sunday is 7 too, a range of weekdays can end with it.
-    if weekday and high == 0:
+    elif weekday and high == 0:
         better = rest
     else:
         better = f"{rest},{first}-{high}" if high > first else f"{rest},{first}"
@@ -123,7 +126,8 @@ def bad_term(term: str, text: str, field: Field) -> CronError:
     if term.startswith("@"):
         return refuse(f"{said} is no field", "an @ word stands alone")
     if term.startswith("/"):
-        return refuse(f"{said} has a step without a range", f'write "*{term}"')
+        better = f"*/{int(term[1:])}" if field.has_step(term[1:]) else "*"
+        return refuse(f"{said} has a step without a range", f'write "{better}"')
     if (word := re.match(r"[a-z]{4,}", term)) and word[0][:3] in field.names:
         return refuse(f"{said}: names have three letters", f'write "{word[0][:3]}"')
     if word or re.fullmatch(r"[a-z]+", term):

@@ -6,7 +6,7 @@ import random
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,7 +94,13 @@ REFUSED: list[tuple[Any, str, str]] = [
     ("0 0 * * 1/2", "step without a range", '"1-6/2"'),
     ("5/0 * * * *", "step without a range", '"5"'),
     ("/5 * * * *", "step without a range", '"*/5"'),
+    ("/0005 * * * *", "step without a range", '"*/5"'),
+    ("0 0 /59 * *", "step without a range", '"*"'),
+    ("0 0 * * 4/46", "step without a range", '"4"'),
     ("0 20-4 * * *", "goes over the end", '"20-23,0-4"'),
+    ("0 22-4/2 * * *", "goes over the end", '"22,0,2,4"'),
+    ("0 0 28-3/2 * *", "goes over the end", '"28,30,1,3"'),
+    ("0 0 * * fri-tue/2", "goes over the end", '"5,0,2"'),
     ("0 0 * * sat-tue", "goes over the end", '"6-7,1-2"'),
     ("0 0 * * fri-sun", "goes over the end", '"5-7"'),
     ("0 0 * nov-jan *", "goes over the end", '"11-12,1"'),
@@ -155,12 +161,23 @@ def test_refused(expr: Any, fault: str, hint: str) -> None:
 
 
 def test_what_hints_suggest_is_accepted() -> None:
-    """What a message tells to write instead can be written."""
-    assert parse("30-59/15 * * * *").minutes == (30, 45)
-    assert parse("0 20-23,0-4 * * *").hours == (0, 1, 2, 3, 4, 20, 21, 22, 23)
-    assert parse("0 0 * * 6-7,1-2").days.weekdays == {6, 0, 1, 2}
-    assert parse("0 0 * 11-12,1 *").months == (1, 11, 12)
+    """What a message tells to write instead can be written, in whatever field."""
     assert parse("0 0 0 L * *", "extended").days.last_day
+    suggested = 0
+    for place, size in enumerate((60, 24, 31, 12, 7)):
+        for low, high, step in product((1, 5, size - 1, size), (1, 4), ("", "/3", "/60")):
+            for term in (f"{low}-{high}{step}", f"{low}{step}", step):
+                fields = ["0", "0", "*", "*", "*"]
+                fields[place] = term
+                try:
+                    parse(" ".join(fields))
+                except CronError as error:
+                    hint = error.hint or ""
+                    if hint.startswith('write "'):
+                        fields[place] = hint.split('"')[1]
+                        parse(" ".join(fields))
+                        suggested += 1
+    assert suggested > 100
 
 
 @pytest.mark.parametrize(
