@@ -148,7 +148,10 @@ def _next(
     if period.max_runs is not None and runs >= period.max_runs:
         return {"ends": "max_runs"}
     nominal = _nominal_ms(claim)
-    grid_ms = rule.after(max(nominal, now_ms))
+    after_ms = max(nominal, now_ms)
+    if period.series is not None and not rule.count(nominal - 1, nominal):
+        after_ms = now_ms  # the ladder was moved: of the new one nothing ahead is left out
+    grid_ms = rule.after(after_ms)
     at_ms = grid_ms if answer.at_ms is None else answer.at_ms
     told: dict[str, str | int] = {}
     if now_ms > nominal and (missed := rule.count(nominal, now_ms, _MOST_MISSED)):

@@ -148,6 +148,20 @@ def test_a_ladder_moves_with_its_payload() -> None:
     assert told(last)["ends"] == "series"
 
 
+def test_a_ladder_that_moves_before_its_occurrence_is_run_whole() -> None:
+    """One that was run before its time, and then moved to an earlier date: all that is ahead."""
+    fields: dict[str, Any] = {"series": "-7d,-1d,0 start", "zone": "Europe/Madrid"}
+    payload = b'{"start":"2026-04-01T09:00"}'
+    first = claim_of(ms("2026-03-25 09:00"), payload, **fields)
+    early = ms("2026-03-01 09:00")
+    moved = told(first, Answer(patch={"start": "2026-03-20T09:00"}), now_ms=early)
+    assert moved["at"] == str(ms("2026-03-13 09:00"))
+    edited = first._replace(payload=b'{"start":"2026-03-20T09:00"}')
+    assert told(edited, now_ms=early, kind="plan")["at"] == moved["at"]
+    # Unmoved, what was run early stands for its instant.
+    assert told(first, now_ms=early)["at"] == str(ms("2026-03-31 09:00"))
+
+
 def test_a_patch_is_merged_and_bounded() -> None:
     """The stored payload is the base; one that is too large is left out."""
     claim = claim_of(payload=b'{"a":{"x":1,"y":[1,2]},"b":1}', every="1h", anchor=NOW)
