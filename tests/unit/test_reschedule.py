@@ -237,7 +237,6 @@ def test_no_part_of_a_secret_is_left_where_its_text_was_cut(before: int) -> None
     assert not set(secret) & set(error["message"] + error["traceback"])
 
 
-
 class Odd(dict[str, Any]):
     """A dict of its own kind, which is one."""
 
