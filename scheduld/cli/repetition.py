@@ -47,7 +47,8 @@ def repetition(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str,
 def upcoming(task: Task, now_ms: int, *, most: int = _MOST) -> Coming | None:
     """When a task is due after its next occurrence, or after the one that runs; None: never.
 
-    An occurrence that an edit has put between those (`next_ms`) is not told. Raises InvalidInput if its stored period or payload make no sense.
+    An occurrence that an edit has put between those (`next_ms`) is not told. Raises InvalidInput
+    if its stored period or payload make no sense.
     """
     from scheduld.calendar.period import Period, Series, coming
 

@@ -13,7 +13,7 @@ from scheduld import payload as codec
 from scheduld.calendar.period import Period, rule_of
 from scheduld.errors import InvalidInput, ScheduldError
 from scheduld.model import Claim, Verdict, VerdictKind
-from scheduld.policies.endings import error_of, reason_of
+from scheduld.policies.endings import error_of, masked_error, reason_of
 from scheduld.policies.merge import merge
 from scheduld.schedule import tick_id
 
@@ -170,10 +170,7 @@ def _told(after: _After, mask: Callable[[str], str]) -> dict[str, bytes | str | 
     if after.payload is not None:
         told["payload"] = after.payload
     if after.error is not None:
-        error = {
-            name: mask(text) if isinstance(text, str) else text
-            for name, text in after.error.items()
-        }
+        error = masked_error(after.error, mask)
         told |= {"error": json.dumps(error), "failed": reason_of(error)}
     return told
 

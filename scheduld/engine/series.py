@@ -15,7 +15,14 @@ from scheduld.engine.reschedule import of_what_is_over, with_next
 from scheduld.errors import InvalidInput
 from scheduld.model import Claim, Verdict, iso
 from scheduld.observe import masking
-from scheduld.policies.endings import Ending, GivenBack, Raised, TimedOut, error_dict
+from scheduld.policies.endings import (
+    Ending,
+    GivenBack,
+    Raised,
+    TimedOut,
+    error_dict,
+    masked_error,
+)
 from scheduld.policies.reschedule import GOES_ON, Answer, answer
 
 if TYPE_CHECKING:
@@ -189,7 +196,7 @@ class Series:
             log.error(
                 "the reschedule predicate could not be followed",
                 task=task_ref(claim),
-                error=mask(str(said.error.get("message"))),
+                error=masked_error(said.error, mask)["message"],
                 hint="the series goes on with its old payload",
             )
         log.debug("occurrence ended", task=task_ref(claim), due=iso(claim.due_ms))

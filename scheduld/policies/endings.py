@@ -139,15 +139,19 @@ def masked(result: Verdict, mask: Callable[[str], str]) -> Verdict:
     """Take secrets out of what a failed run is stored with; any other verdict is as it was."""
     if result.kind not in (VerdictKind.RETRY, VerdictKind.DEAD):
         return result
-    error = json.loads(result.detail)
-    message, trace = error["message"], error.get("traceback") or ""
-    error = {key: mask(part) if isinstance(part, str) else part for key, part in error.items()}
-    if len(message) >= ERROR_LIMIT:
-        error["message"] = f"{error['message'][:-_EDGE]}..."
-    if len(trace) >= TRACEBACK_LIMIT:
-        error["traceback"] = f"...\n{error['traceback'][_EDGE:]}"
+    error = masked_error(json.loads(result.detail), mask)
     # From the whole text: a secret that was cut in the middle would not be found in the reason.
     return result._replace(detail=json.dumps(error), reason=reason_of(error))
+
+
+def masked_error(error: Mapping[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:
+    """Take secrets out of the description of a failure, and what may be a part of one."""
+    found = {key: mask(part) if isinstance(part, str) else part for key, part in error.items()}
+    if len(error["message"]) >= ERROR_LIMIT:
+        found["message"] = f"{found['message'][:-_EDGE]}..."
+    if len(error.get("traceback") or "") >= TRACEBACK_LIMIT:
+        found["traceback"] = f"...\n{found['traceback'][_EDGE:]}"
+    return found
 
 
 def _chosen(

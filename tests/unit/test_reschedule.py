@@ -247,6 +247,19 @@ def test_a_secret_in_an_error_is_masked() -> None:
     assert found["failed"] == "reschedule_if: ValueError: ***"
 
 
+@pytest.mark.parametrize("before", [4_050, 4_060, 4_075, 4_083, 4_090])
+def test_no_part_of_a_secret_is_left_where_its_text_was_cut(before: int) -> None:
+    """Neither in the message nor in the traceback."""
+    secret = "".join(chr(0x4E00 + index) for index in range(40))
+    said = answer(Raised(ValueError("x" * before + secret + "y" * (16_370 - before % 50))), NOW)
+    options: dict[str, Any] = {"now_ms": NOW, "max_payload": 99}
+    result = Verdict(b"x", 7, VerdictKind.DONE)
+    claim = claim_of(every="1h", anchor=NOW)
+    found = with_next(claim, result, said, mask=lambda text: text.replace(secret, "***"), **options)
+    error = json.loads(Told(found)["error"] or "")
+    assert not set(secret) & set(error["message"] + error["traceback"])
+
+
 class Odd(dict[str, Any]):
     """A dict of its own kind, which is one."""
 
