@@ -39,6 +39,9 @@ _LONGEST_S = 15.0
 """Longest sleep: a clock that was set is noticed then at the latest."""
 _AT_ONCE = 4
 """So many types are fired at one time: a minute begins for all of them."""
+_AT_A_TIME = 5_000
+"""So many schedules are decided about at one instant: those of a type go in one call, and none
+is late for the time that the others take."""
 _TURN_S = 0.01
 """So long the loop may compute before others have their turn."""
 _LATER_MS = 10_000
@@ -174,7 +177,7 @@ class Ticker:
     async def _fire_due(self) -> None:
         now_ms = int(self._link.server.now_ms())
         by_type: dict[str, list[Entry]] = {}
-        for entry in self._table.due(now_ms, MOST_SCHEDULES):
+        for entry in self._table.due(now_ms, _AT_A_TIME):
             # Due until that is answered, whatever happens in between.
             self._table.plan(entry, now_ms)
             by_type.setdefault(entry.schedule.type, []).append(entry)

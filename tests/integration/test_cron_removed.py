@@ -212,6 +212,15 @@ def test_a_time_without_witnesses_does_not_count(store: Store) -> None:
     assert store.state(FIRST) == "scheduled"
 
 
+def test_one_that_fires_is_no_orphan(store: Store) -> None:
+    """A replica that fires it has it, even if it could not say so for a while."""
+    crons = with_task(store, "done")
+    crons.orphan()
+    store.pass_ms(MINUTE)
+    crons.tick()
+    assert crons.record().orphan_ms is None
+
+
 def test_a_backward_step_waits_anew(store: Store) -> None:
     """A clock set back by years does not keep an orphan for years."""
     crons = with_task(store, "done")

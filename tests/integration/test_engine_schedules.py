@@ -543,6 +543,28 @@ async def test_many_at_one_instant_do_not_block_the_loop(site: Site) -> None:
     assert len(set(journal.ids)) == len(journal.ids)
 
 
+async def test_a_midnight_takes_one_call_a_type(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their order, so that those of many types are not late, and lost, for each other."""
+    types = [f"t{number}" for number in range(10)]
+    begin = {"every": "1d", "starts_at_ms": int(await site.now_ms()) + 2_500, "catch_up": "none"}
+    many = [schedule(f"s{n}", type=types[n % 10], **begin) for n in range(400)]
+    duties = [duty(name, Journal().inline()) for name in types]
+    member = await site.start(*duties, schedules=many)
+    ticker, sizes = member.replica._timekeeping.ticker, []
+    await until(lambda: ticker.count == 400, "all are served")
+    send = ticker._send
+
+    async def counted(type_name: str, planned: Sequence[Any]) -> None:
+        sizes.append(len(planned))
+        await send(type_name, planned)
+
+    monkeypatch.setattr(ticker, "_send", counted)
+    await until(lambda: sum(sizes) >= 400, "all are fired")
+    assert sizes == [40] * 10
+
+
 def test_helpers() -> None:
     """The schedule of these tests is one that a config could have."""
     assert Schedule.from_json("report", schedule().to_json()) == schedule()

@@ -232,7 +232,14 @@ class TestFullMemory:
         store = full.store
         before = store.dump()
         adding = ("add", "edit", "requeue")
-        for name in (*adding, "cron_tick", "cron_define", "cron_trigger", "cron_backfill"):
+        for name in (
+            *adding,
+            "cron_tick",
+            "cron_define",
+            "cron_trigger",
+            "cron_backfill",
+            "cron_orphan",
+        ):
             with pytest.raises(Unreachable, match="Redis is out of memory"):
                 store.run(full.call(name))
         assert store.dump() == before

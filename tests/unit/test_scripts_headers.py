@@ -33,7 +33,7 @@ INCLUDES = sorted(path.stem for path in (PACKAGE / "store/lua/include").glob("*.
 ALLOW_OOM = {
     *("claim", "finish", "start", "renew", "recover", "cancel", "prune", "audit"),
     *("pause", "resume", "run_now", "purge", "note"),
-    *("cron_pause", "cron_resume", "cron_skips", "cron_remove", "cron_orphan", "cron_move"),
+    *("cron_pause", "cron_resume", "cron_skips", "cron_remove", "cron_move"),
     *("cron_raise_marks", "cron_park"),
 }
 NO_WRITES = {"read", "fields", "walk", "cron_read"}

@@ -1,5 +1,6 @@
-#!lua flags=allow-oom
+#!lua
 -- Notes that no replica announces a schedule of a config any more; removes it when that is long ago.
+-- Not while memory is full: then replicas that live cannot announce anything.
 --
 -- KEYS[1..6], ARGV[1..6]: see include/type.lua
 -- KEYS[7] cron   hash of the schedule

@@ -92,9 +92,9 @@ local function schedule(name, cron)
       known.runs = known.runs + (outcome == 'fired' and 1 or 0)
       redis.call('HSET', cron, 'last', tick .. ' ' .. int(now) .. ' ' .. outcome,
         'runs', int(known.runs), 'mark', int(known.mark))
-      if known.parked then
-        -- One replica cannot fire it, and another one has.
-        redis.call('HDEL', cron, 'parked')
+      if known.parked or known.orphan then
+        -- What one replica saw of it, another one has disproved.
+        redis.call('HDEL', cron, 'parked', 'orphan', 'orphan_at')
       end
     end
     if why then
