@@ -277,3 +277,27 @@ def test_one_occurrence_is_cancelled(season: Cli) -> None:
     )
     assert shown(season, "hello/once")["state"] == "scheduled"
     assert season("cancel", "hello/w").ok().out == "hello/w cancelled\n"
+
+
+def test_while_an_occurrence_runs(season: Cli, valkey_server: RunningServer) -> None:
+    """An edit says that it is for the next one; a cancelled run and series are told apart."""
+    argv = ("add", "--type", "hello", "--id", "w", "--at", "2090-01-01 09:00", "--every", "7d")
+    season(*argv).ok()
+    with valkey_server.client() as server:
+        prefix = f"{season.namespace}:{{hello}}"
+        server.zrem(f"{prefix}:due", "w")
+        server.zadd(f"{prefix}:leased", {"w": 4_000_000_000_000})
+        due = 3_786_926_400_000
+        server.hset(f"{prefix}:task:w", mapping={"fence": due * 1000, "owner": "n", "due": due})
+    assert season("edit", "hello/w", "n=1").ok().out.splitlines() == [
+        "hello/w edited, revision 1",
+        "it runs now, and the change is for its next occurrence",
+    ]
+    season("cancel", "hello/w", "--this-run").ok()
+    first, *_, then = season("show", "hello/w").ok().out.splitlines()
+    assert first.endswith(", asked to stop (this run only)")
+    assert "2090-01-08T09:00:00+01:00, " in then
+    season("cancel", "hello/w").ok()
+    first, *_, then = season("show", "hello/w").ok().out.splitlines()
+    assert first.endswith(", asked to stop")
+    assert then.split() == ["then", "no", "more"]
