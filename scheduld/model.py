@@ -156,6 +156,8 @@ class Task:
     """`offsets` of a series, and the key of the payload that is its `anchor`."""
     owner: str | None = None
     started_ms: int | None = None
+    cancelling: dict[str, Any] | None = None
+    """Of a run that is asked to stop: since when, `at_ms`, and whether `this_run` only."""
     finished_ms: int | None = None
     outcome: str | None = None
     result: Any = None

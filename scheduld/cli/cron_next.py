@@ -124,11 +124,13 @@ def _of_schedule(name: str, after: str | None) -> tuple[Schedule, Iterator[NextT
         with session() as opened, reading():
             info = opened.client.schedules.get(name)
             wanted = configured(name) if name in opened.settings.schedule_names else None
-    except NotFound as exc:
+    except NotFound:
         schedule = configured(name)
         if schedule is None:
             raise
-        note(f"scheduld: {printable(exc.message)}; this is what the config says")
+        note(
+            printable(f"scheduld: no daemon has taken up {name} yet; this is what the config says")
+        )
         return schedule, _ticks(schedule, _base(after, schedule, None))
     if info.definition is None or info.state == "broken":
         raise Conflict(f"schedule {name} cannot be read: {info.error}")
@@ -146,6 +148,8 @@ def _note_state(info: ScheduleInfo) -> None:
         note(printable(f"scheduld: it is paused, and does not fire until it is resumed{why}"))
     elif info.state == "disabled":
         note("scheduld: it is not enabled, and does not fire")
+    elif info.state == "orphaned":
+        note("scheduld: no daemon has it in its config any more, and it does not fire")
     elif info.state == "active" and not info.is_served:
         note(f"scheduld: no daemon works on type {info.type} now (scheduld run starts one)")
 

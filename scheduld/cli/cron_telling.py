@@ -36,7 +36,8 @@ def row(info: ScheduleInfo) -> tuple[str, ...]:
     """Tell a schedule in the cells of a list."""
     schedule = info.definition
     zone = schedule.timezone if schedule else None
-    coming = info.state if info.next_ms is None else describe_shortly(info.next_ms, zone)
+    next_ms = _next_ms(info)
+    coming = info.state if next_ms is None else describe_shortly(next_ms, zone)
     last = ""
     if info.last is not None and info.last.tick_ms is not None:
         last = f"{info.last.outcome} {in_words(info.last.tick_ms - info.now_ms)}"
@@ -46,13 +47,18 @@ def row(info: ScheduleInfo) -> tuple[str, ...]:
     return info.name, info.type, rule, coming, last, "; ".join(_facts(info))
 
 
+def _next_ms(info: ScheduleInfo) -> int | None:
+    # An orphaned one has a next tick too: when it would fire if a daemon took it up again.
+    return None if info.state == "orphaned" else info.next_ms
+
+
 def _facts(info: ScheduleInfo) -> Iterator[str]:
     if info.error:
         yield info.error
     if info.pause is not None:
         yield "paused" + (f": {info.pause.reason}" if info.pause.reason else "")
-    if info.next_ms is not None:
-        yield in_words(info.next_ms - info.now_ms)
+    if (next_ms := _next_ms(info)) is not None:
+        yield in_words(next_ms - info.now_ms)
     if info.unfinished:
         yield f"{info.unfinished} unfinished"
     if info.is_queued:
@@ -96,7 +102,7 @@ def _story(info: ScheduleInfo) -> Iterator[tuple[str, str]]:
     if schedule is not None:
         yield "rule", rule_text(schedule)
         yield "", _words(schedule)
-    yield "next", moment(info.next_ms)
+    yield "next", moment(_next_ms(info))
     if info.last is not None and info.last.tick_ms is not None:
         yield "last", f"{info.last.outcome}, {moment(info.last.tick_ms)}"
     yield "runs", str(info.runs)
@@ -107,7 +113,8 @@ def _story(info: ScheduleInfo) -> Iterator[tuple[str, str]]:
         yield "paused", f"{moment(info.pause.since_ms)}, by {info.pause.who}{why}"
     for skip in info.skips:
         yield "skips", range_text(skip.from_ms, skip.to_ms, load_zone(zone or "UTC"))
-    yield "orphan", moment(info.orphan_ms)
+    if info.orphan_ms is not None:
+        yield "orphaned", f"no daemon has it in its config since {moment(info.orphan_ms)}"
     if schedule is not None:
         yield from _settings(schedule, moment)
 
@@ -144,7 +151,8 @@ def history_row(tick: Tick, zone: str | None) -> tuple[str, ...]:
         many = f"{count}{' or more' if count >= 1000 else ''} tick{'' if count == 1 else 's'}"
         until = describe_shortly(tick.to_ms, zone)
         first = describe_shortly(tick.from_ms, zone)
-        return at, first, tick.outcome, "", f"{many} to {until}: {why}"
+        range_ = many if count == 1 else f"{many} to {until}"
+        return at, first, tick.outcome, "", f"{range_}: {why}"
     moment = "" if tick.tick_ms is None else describe_shortly(tick.tick_ms, zone)
     told = [part for part in (tick.task_id, why) if part]
     return at, moment, tick.outcome, late, ": ".join(told)

@@ -16,6 +16,7 @@ from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, collect
 from scheduld.cli.recurring import replanning
 from scheduld.cli.several import REFS, look_first, of_each, repeat
 from scheduld.errors import InvalidInput, OutcomeUnknown
+from scheduld.model import State
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -189,8 +190,10 @@ def _tell(task: Task, zone: str | None) -> None:
     from scheduld.when import describe
 
     lines = [f"{task.ref} edited, revision {task.revision}"]
-    if task.next_ms is not None:
-        lines.append(f"next due {describe(task.next_ms, zone, wall_ms())}")
+    if task.state is State.RUNNING:
+        lines.append("it runs now, and the change is for its next occurrence")
+        if task.next_ms is not None:
+            lines.append(f"next due {describe(task.next_ms, zone, wall_ms())}")
     elif task.due_ms is not None:
         lines.append(f"due {describe(task.due_ms, zone, wall_ms())}")
     say("\n".join(lines))

@@ -14,7 +14,8 @@ from scheduld.cli.output import say, say_json, telling_done
 from scheduld.cli.several import REFS, look_first, of_each, repeat
 from scheduld.duration import parse_duration_ms
 from scheduld.errors import InvalidInput, OutcomeUnknown
-from scheduld.model import State, iso
+from scheduld.model import State
+from scheduld.when import describe_shortly
 
 if TYPE_CHECKING:
     from scheduld.cli.common import Session
@@ -59,14 +60,14 @@ def cancel_command(refs: tuple[str, ...], this_run: bool) -> None:
                     may = "its next occurrence may be cancelled or not"
                     raise look_first(exc, "show", [ref], may=may) from None
                 raise repeat(exc, "cancel", [ref], may="it may be cancelled or not") from None
-            return task, _cancelled(task)
+            return task, _cancelled(task, opened.settings.timezone)
 
         of_each(opened, refs, cancel)
 
 
-def _cancelled(task: Task) -> str:
-    if task.state is State.SCHEDULED:
-        return f"next at {iso(task.due_ms)}"
+def _cancelled(task: Task, zone: str | None) -> str:
+    if task.state is State.SCHEDULED and task.due_ms is not None:
+        return f"next at {describe_shortly(task.due_ms, task.timezone or zone)}"
     return "cancelling" if task.state is State.RUNNING else "cancelled"
 
 

@@ -54,6 +54,8 @@ def upcoming(task: Task, now_ms: int, *, most: int = _MOST) -> Coming | None:
 
     if task.due_ms is None or (task.every is None and task.series is None):
         return None
+    if task.cancelling is not None and not task.cancelling["this_run"]:
+        return None
     series = task.series and Series(tuple(task.series["offsets"]), task.series["anchor"])
     period = Period(
         every=task.every,

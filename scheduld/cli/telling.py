@@ -103,7 +103,7 @@ def node_dict(node: Node) -> dict[str, Any]:
 
 def _headline(task: Task, now_ms: int) -> str:
     if task.state is State.RUNNING:
-        return f"is running{_since(task, now_ms)}"
+        return f"is running{_since(task, now_ms)}{_asked(task)}"
     if task.state is State.DEAD:
         return "is dead: it is not tried again"
     if task.state is State.SCHEDULED and task.failed:
@@ -190,7 +190,9 @@ def _log(task: Task) -> Iterator[str]:
 def _what(task: Task, now_ms: int) -> str:
     if task.state is State.RUNNING:
         again = in_short(task)
-        return f"attempt {task.attempt}{_since(task, now_ms)}" + (f", {again}" if again else "")
+        return f"attempt {task.attempt}{_since(task, now_ms)}{_asked(task)}" + (
+            f", {again}" if again else ""
+        )
     if task.state in _ENDED:
         ended = "" if task.finished_ms is None else in_words(task.finished_ms - now_ms)
         return ": ".join(part for part in (ended, error_text(task)) if part)
@@ -202,6 +204,12 @@ def _what(task: Task, now_ms: int) -> str:
 
 def _since(task: Task, now_ms: int) -> str:
     return "" if task.started_ms is None else f", started {in_words(task.started_ms - now_ms)}"
+
+
+def _asked(task: Task) -> str:
+    if task.cancelling is None:
+        return ""
+    return ", asked to stop" + (" (this run only)" if task.cancelling["this_run"] else "")
 
 
 def _shortened(text: str) -> str:

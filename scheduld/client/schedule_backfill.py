@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from scheduld.calendar.bounds import range_text
 from scheduld.calendar.of_schedule import rule_of_schedule, tick_id_of
-from scheduld.calendar.preview import local_text
 from scheduld.client.schedule_changing import check_whole
 from scheduld.client.schedule_reading import find_whole, server_now_ms
 from scheduld.client.schedule_records import Backfill, PastTick
@@ -84,9 +83,6 @@ def _ticks(found: Found, bounds: Bounds, now_ms: int) -> list[int]:
     schedule = found.schedule
     first, last = bounds(schedule)
     zone = load_zone(schedule.timezone)
-    if last < first:
-        told = f"from {local_text(first, zone)} to {local_text(last, zone)}"
-        raise InvalidInput(f"the range {told} ends before it begins", hint="exchange the two")
     told = range_text(first, last, zone)
     if first > now_ms:
         raise InvalidInput(

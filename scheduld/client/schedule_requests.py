@@ -165,7 +165,9 @@ def _skipped(on: object, at: object, start: object, end: object) -> Bounds:
 
 def _day(value: object) -> Bounds:
     if as_day(value) is None:
-        raise InvalidInput("on is a date", hint='such as "2026-12-24"; for one tick use at')
+        raise InvalidInput(
+            f"on is a date, not {value!r}", hint='such as "2026-12-24"; for one tick use at'
+        )
     return _range(value, value)
 
 
@@ -180,7 +182,11 @@ def _range(start: object, end: object) -> Bounds:
 
     def bounds(schedule: Schedule) -> tuple[int, int]:
         zone = schedule.timezone
-        return bound_ms(first, zone), bound_ms(last, zone, is_end=True)
+        begin, end_ms = bound_ms(first, zone), bound_ms(last, zone, is_end=True)
+        if end_ms < begin:
+            told = f"the range from {first} to {last} ends before it begins"
+            raise InvalidInput(told, hint="exchange the two")
+        return begin, end_ms
 
     return bounds
 

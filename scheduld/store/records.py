@@ -62,6 +62,7 @@ def to_task(type_name: str, raw: RawTask) -> Task | None:
         **_recurrence(fields),
         owner=_text(fields, "owner") if state is not State.SCHEDULED else None,
         started_ms=_started_ms(fields) if state is not State.SCHEDULED else None,
+        cancelling=_cancelling(fields) if state is State.RUNNING else None,
         finished_ms=(raw.died_ms if state is State.DEAD else raw.finished_ms) if ended else None,
         outcome=_text(fields, "outcome") or ("success" if state is State.DONE else None),
         result=_json(fields, "result"),
@@ -130,6 +131,11 @@ def _payload(fields: dict[str, bytes]) -> tuple[Any, dict[str, Any] | None]:
         return codec.decode(fields.get("payload")), None
     except InvalidInput as exc:
         return None, {"kind": "payload", "message": exc.message, "traceback": None}
+
+
+def _cancelling(fields: dict[str, bytes]) -> dict[str, Any] | None:
+    at_ms = _number(fields, "cancel")
+    return None if at_ms is None else {"at_ms": at_ms, "this_run": "this_run" in fields}
 
 
 def _successor(fields: dict[str, bytes]) -> dict[str, Any] | None:

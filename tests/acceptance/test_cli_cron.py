@@ -313,6 +313,32 @@ def test_history(cli: Cli) -> None:
     assert "schedule daily was removed" in ran.err
 
 
+def test_what_no_daemon_has(cli: Cli, valkey_server: RunningServer) -> None:
+    """A schedule that is orphaned has no next run: it does not fire, and the reason is told."""
+    cli(*ADD).ok()
+    with Client(valkey_server.url, namespace=cli.namespace) as client:
+        link = client._link or client._connected()
+        key = f"{cli.namespace}:{{hello}}:cron:daily"
+        link.commands(("HSET", key, "origin", "config", "orphan", "1000"))
+    row = cli("cron", "list").ok().out.splitlines()[1]
+    assert re.search(r"Europe/Madrid  orphaned +no daemon has it in its config any more; ", row)
+    lines = cli("cron", "show", "daily").ok().out
+    assert "orphaned  no daemon has it in its config since 1970-01-01T" in lines
+    assert "next" not in lines
+    assert "does not fire" in cli("cron", "next", "daily", "--count", "1").err
+
+
+def test_a_gap_of_one_tick(cli: Cli, valkey_server: RunningServer) -> None:
+    """It is told without an end, which would be its beginning."""
+    cli(*ADD).ok()
+    with Client(valkey_server.url, namespace=cli.namespace) as client:
+        link = client._link or client._connected()
+        key = f"{cli.namespace}:{{hello}}:ticks:daily"
+        gap = ("o", "gap", "from", "86400000", "to", "86400000", "n", "1", "why", "paused")
+        link.commands(("XADD", key, "*", *gap))
+    assert cli("cron", "history", "daily").ok().out.endswith("gap            1 tick: paused\n")
+
+
 def test_away(cli: Cli) -> None:
     """Without Redis the exit code is 3, after --wait."""
     cli.configure("redis://localhost:1/0")

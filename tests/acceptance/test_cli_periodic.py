@@ -178,7 +178,8 @@ def test_a_time_for_what_follows_a_run_is_told(season: Cli, valkey_server: Runni
         redis.zadd(f"{root}:leased", {"w": 4e12})
         redis.zrem(f"{root}:due", "w")
     out = season("edit", "hello/w", "--at", "2090-01-05 10:00").ok().out.splitlines()
-    assert out[1].startswith("next due 2090-01-05T10:00:00+01:00 (Europe/Madrid), ")
+    assert out[1] == "it runs now, and the change is for its next occurrence"
+    assert out[2].startswith("next due 2090-01-05T10:00:00+01:00 (Europe/Madrid), ")
     told = facts(season, "hello/w")
     assert told["due"].startswith("2090-01-02T09:00")
     assert told["next"] == "2090-01-05T10:00:00+01:00"
@@ -278,7 +279,7 @@ def test_one_occurrence_is_cancelled(season: Cli) -> None:
     add = ("add", "--type", "hello", "--at", "2090-01-01 09:00")
     season(*add, "--id", "w", "--every", "7d", "--max-runs", "5").ok()
     assert season("cancel", "hello/w", "--this-run").ok().out == (
-        "hello/w next at 2090-01-08T08:00:00.000Z\n"
+        "hello/w next at 2090-01-08T09:00:00+01:00\n"
     )
     told = season("cancel", "hello/w", "--this-run", "--json").ok().json
     assert (told["state"], told["due"], told["runs"]) == (
@@ -294,3 +295,27 @@ def test_one_occurrence_is_cancelled(season: Cli) -> None:
     )
     assert shown(season, "hello/once")["state"] == "scheduled"
     assert season("cancel", "hello/w").ok().out == "hello/w cancelled\n"
+
+
+def test_while_an_occurrence_runs(season: Cli, valkey_server: RunningServer) -> None:
+    """An edit says that it is for the next one; a cancelled run and series are told apart."""
+    argv = ("add", "--type", "hello", "--id", "w", "--at", "2090-01-01 09:00", "--every", "7d")
+    season(*argv).ok()
+    with valkey_server.client() as server:
+        prefix = f"{season.namespace}:{{hello}}"
+        server.zrem(f"{prefix}:due", "w")
+        server.zadd(f"{prefix}:leased", {"w": 4_000_000_000_000})
+        due = 3_786_926_400_000
+        server.hset(f"{prefix}:task:w", mapping={"fence": due * 1000, "owner": "n", "due": due})
+    assert season("edit", "hello/w", "n=1").ok().out.splitlines() == [
+        "hello/w edited, revision 1",
+        "it runs now, and the change is for its next occurrence",
+    ]
+    season("cancel", "hello/w", "--this-run").ok()
+    first, *_, then = season("show", "hello/w").ok().out.splitlines()
+    assert first.endswith(", asked to stop (this run only)")
+    assert "2090-01-08T09:00:00+01:00, " in then
+    season("cancel", "hello/w").ok()
+    first, *_, then = season("show", "hello/w").ok().out.splitlines()
+    assert first.endswith(", asked to stop")
+    assert then.split() == ["then", "no", "more"]

@@ -21,7 +21,7 @@ FIELDS = [
     *("type", "id", "state", "due", "due_ms", "added_ms", "payload", "attempt", "failed"),
     *("releases", "interruptions", "fence", "revision", "every", "until", "max_runs"),
     *("timezone", "schedule", "tick_ms", "runs", "missed"),
-    *("anchor_ms", "grid_ms", "next_ms", "series", "owner", "started_ms"),
+    *("anchor_ms", "grid_ms", "next_ms", "series", "owner", "started_ms", "cancelling"),
     *("finished_ms", "outcome", "result", "progress", "log", "successor", "error"),
     *("priority", "key", "expires_ms", "waits_until_ms"),
 ]
@@ -243,6 +243,8 @@ def test_a_running_task_is_told_cancelled_and_followed(cli: Cli, server: redis.R
     assert "the new task takes over when that run ends" in cli(*replace).ok().out
     assert 'payload {"n": "2"}' in cli("show", "r").ok().out
     assert cli("cancel", "r").ok().out == "hello/r cancelling\n"
+    assert "asked to stop" in cli("show", "r").ok().out.splitlines()[0]
+    assert "asked to stop" in cli("list", "--state", "running").ok().out
 
 
 def test_options_may_stand_before_the_command(cli: Cli) -> None:

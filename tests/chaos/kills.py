@@ -118,7 +118,8 @@ class Rounds:
         if not self._is_quiet():
             self.account.violations.append(f"stuck: {self._states()}")
         for daemon in self._daemons:
-            code = daemon.term()
+            # One that is still starting does not know the signal yet.
+            code = daemon.started().term()
             if code:
                 self.account.violations.append(f"a daemon ended with code {code} at SIGTERM")
         self._judge_states()

@@ -351,7 +351,7 @@ def test_skip(scheduld: Scheduler, ask: Callable[..., Any]) -> None:
         ({"at": "2026-03-29 02:30"}, "does not exist"),
         ({"on": "2026-03-24"}, "past"),
         ({"start": "2026-03-26"}, "a range has a start and an end"),
-        ({"start": "2026-03-28", "end": "2026-03-27"}, "has no tick"),
+        ({"start": "2026-03-28", "end": "2026-03-27"}, "ends before it begins"),
         ({"on": 5}, "on is a date"),
     ],
 )

@@ -79,6 +79,16 @@ def test_a_running_task() -> None:
     assert told({**fields, "started": b"%d" % (NOW + 5)}, lease_end_ms=1)["started_ms"] == NOW + 5
 
 
+def test_a_run_that_is_asked_to_stop() -> None:
+    """It tells since when, and whether only the run of a periodic task is meant."""
+    fields = {"payload": b"{}", "fence": b"%d" % FENCE, "cancel": b"%d" % NOW}
+    task = told(fields, lease_end_ms=NOW + 1)
+    assert task["cancelling"] == {"at_ms": NOW, "this_run": False}
+    task = told({**fields, "this_run": b"1"}, lease_end_ms=NOW + 1)
+    assert task["cancelling"] == {"at_ms": NOW, "this_run": True}
+    assert "cancelling" not in told(fields, due_ms=NOW)
+
+
 def test_a_task_held_early_is_scheduled() -> None:
     """A claim ahead of the due does not show: no owner, no start, the due is the one it had."""
     fields = {"fence": b"%d" % FENCE, "owner": b"r1", "due": b"5", "early": b"%d" % (NOW + 40)}
