@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FIELDS = ("every", "series", "until", "max_runs", "zone", "anchor")
 """Fields of a task's hash, and names in the load of an add, that a `Period` is made of."""
 
-LAST_MS = 7_289_654_399_999
+_LAST_DUE_MS = 7_289_654_399_999
 """The last instant that a task can be due at: 2200-12-31T23:59:59.999Z."""
 _DATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -161,7 +161,7 @@ def coming(
     first, notes = [ms for ms, _ in pairs], {ms: note for ms, note in pairs if note}
     if period.series is None and period.until_ms is None and left is None:
         return Coming(first, None, notes)
-    end_ms = LAST_MS if period.until_ms is None else period.until_ms
+    end_ms = _LAST_DUE_MS if period.until_ms is None else period.until_ms
     counted = min(MOST_COUNTED, MOST_COUNTED if left is None else left)
     return Coming(first, rule.count(after_ms, end_ms, counted), notes)
 
