@@ -44,6 +44,9 @@ elseif state == 'scheduled' or state == 'early' or is_next then
     redis.call('HSET', task, 'revision', int(found), 'edited', token)
     if payload ~= '' then
       redis.call('HSET', task, 'payload', payload)
+      if is_next then
+        redis.call('HSET', task, 'payload_revision', int(found))
+      end
     end
     if period ~= '' then
       periods().change_period(task, period, is_next)
