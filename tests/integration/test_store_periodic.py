@@ -153,20 +153,29 @@ def test_a_time_given_during_the_run_is_the_next_ones(store: Store) -> None:
     assert task_of(store).missed == 0
 
 
-@pytest.mark.parametrize(("until", "goes_on"), [(NOW + 5_000, True), (NOW + 4_999, False)])
-def test_a_time_given_during_the_last_run_is_one_more(
-    store: Store, until: int, goes_on: bool
-) -> None:
-    """It was accepted, so that it is not lost, unless it is later than `until`."""
+@pytest.mark.parametrize("until", [NOW, NOW + 5_000])
+def test_a_time_given_during_the_last_run_is_one_more(store: Store, until: int) -> None:
+    """It was accepted, so that it is not lost."""
     claim = begin(store, f"{HOURLY}\nuntil={until}")
     assert store.edit("x", at_ms=NOW + 5_000).code == 1
     store.occur(claim)
     task = task_of(store)
-    if goes_on:
-        assert (task.state, task.due_ms, task.runs) == ("scheduled", NOW + 5_000, 1)
-        store.pass_ms(5_000)
-        store.occur(store.take("x"))
+    assert (task.state, task.due_ms, task.runs) == ("scheduled", NOW + 5_000, 1)
+    store.pass_ms(5_000)
+    store.occur(store.take("x"))
     assert (task_of(store).state, store.last_event()["error"]) == ("done", "finished: until")
+
+
+def test_no_time_can_be_given_to_what_will_not_be(store: Store) -> None:
+    """Nothing follows the last of `max_runs`, unless there are to be more of them."""
+    claim = begin(store, f"{HOURLY}\nmax_runs=1")
+    assert store.edit("x", at_ms=NOW + 5_000) == Edited(3, "running", 0)
+    assert store.edit("x", payload=NEW).code == 1
+    assert store.edit("x", at_ms=NOW + 5_000, period="max_runs=2").code == 1
+    assert store.edit("x", at_ms=NOW + 6_000).code == 1
+    store.occur(claim)
+    store.plan("x")
+    assert task_of(store).due_ms == NOW + 6_000
 
 
 @pytest.mark.parametrize("at", [NOW + HOUR - 9_000, NOW + HOUR + 9_000])
