@@ -455,6 +455,21 @@ def test_a_cancel_of_the_series_counts_more_than_one_of_a_run(store: Store, firs
     assert task_of(store).state == "cancelled"
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_series_cancelled_while_it_ran_tells_of_no_next(store: Store, is_lost: bool) -> None:
+    """What was to follow the run is gone with it."""
+    claim = begin(store)
+    store.edit("x", at_ms=NOW + 9, period="every=2h")
+    store.cancel("x")
+    if is_lost:
+        store.pass_ms(LEASE + 1)
+        store.recover()
+    else:
+        store.occur(claim)
+    assert (task_of(store).state, task_of(store).next_ms) == ("cancelled", None)
+    assert "replan" not in store.fields("x")
+
+
 def test_only_a_periodic_task_has_occurrences(store: Store) -> None:
     """Of a one-off the script cancels none, and leaves the task as it is."""
     store.add("x", NOW + 5)
