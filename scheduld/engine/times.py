@@ -45,7 +45,12 @@ class Times:
     def began(self, claims: Sequence[Claim], now_ms: float) -> None:
         """Take note of those claims that are due at `now_ms` of the server's clock, and start."""
         self.late.extend(
-            [(now_ms - claim.start_ms) / 1000 for claim in claims if claim.start_ms <= now_ms]
+            [
+                (now_ms - claim.start_ms) / 1000
+                for claim in claims
+                # What is over has been late before, if it was, and does not start.
+                if claim.start_ms <= now_ms and not (claim.fields and claim.over)
+            ]
         )
         if len(self.late) >= _MANY:
             self._count()

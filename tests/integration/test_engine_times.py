@@ -92,6 +92,14 @@ async def test_a_wait_that_was_asked_for_is_no_lateness(site: Site) -> None:
     assert measured((await stats(site)).lateness, 4).p99_ms < 900
 
 
+def test_what_is_over_does_not_start() -> None:
+    """A claim that only plans the next occurrence says nothing of how late runs begin."""
+    times = Times()
+    for fields in ({"every": b"1h", "over": b"cancelled"}, {"every": b"1h"}):
+        times.began([claim(NOW - 5_000)._replace(fields=fields)], NOW)
+    assert list(times.late) == [5.0]
+
+
 async def test_an_outage_only_delays(site: Site, valkey_server: RunningServer) -> None:
     """What cannot be stored is kept, and stored once when the server is back."""
     times = Times()

@@ -142,8 +142,9 @@ def test_a_time_given_during_the_run_is_the_next_ones(store: Store) -> None:
     claim = begin(store)
     store.edit("x", at_ms=NOW + 5_000)
     assert task_of(store).state == "running"
-    store.occur(claim)
-    assert task_of(store).due_ms == NOW + 5_000
+    store.occur(claim, patch={"n": 2})
+    # Nobody has given it another payload.
+    assert (task_of(store).due_ms, task_of(store).payload) == (NOW + 5_000, {"n": 2})
     store.pass_ms(5_000)
     moved = store.take("x")
     assert moved.due_ms == NOW + 5_000
@@ -152,20 +153,29 @@ def test_a_time_given_during_the_run_is_the_next_ones(store: Store) -> None:
     assert task_of(store).missed == 0
 
 
-@pytest.mark.parametrize(("until", "goes_on"), [(NOW + 5_000, True), (NOW + 4_999, False)])
-def test_a_time_given_during_the_last_run_is_one_more(
-    store: Store, until: int, goes_on: bool
-) -> None:
-    """It was accepted, so that it is not lost, unless it is later than `until`."""
+@pytest.mark.parametrize("until", [NOW, NOW + 5_000])
+def test_a_time_given_during_the_last_run_is_one_more(store: Store, until: int) -> None:
+    """It was accepted, so that it is not lost."""
     claim = begin(store, f"{HOURLY}\nuntil={until}")
     assert store.edit("x", at_ms=NOW + 5_000).code == 1
     store.occur(claim)
     task = task_of(store)
-    if goes_on:
-        assert (task.state, task.due_ms, task.runs) == ("scheduled", NOW + 5_000, 1)
-        store.pass_ms(5_000)
-        store.occur(store.take("x"))
+    assert (task.state, task.due_ms, task.runs) == ("scheduled", NOW + 5_000, 1)
+    store.pass_ms(5_000)
+    store.occur(store.take("x"))
     assert (task_of(store).state, store.last_event()["error"]) == ("done", "finished: until")
+
+
+def test_no_time_can_be_given_to_what_will_not_be(store: Store) -> None:
+    """Nothing follows the last of `max_runs`, unless there are to be more of them."""
+    claim = begin(store, f"{HOURLY}\nmax_runs=1")
+    assert store.edit("x", at_ms=NOW + 5_000) == Edited(3, "running", 0)
+    assert store.edit("x", payload=NEW).code == 1
+    assert store.edit("x", at_ms=NOW + 5_000, period="max_runs=2").code == 1
+    assert store.edit("x", at_ms=NOW + 6_000).code == 1
+    store.occur(claim)
+    store.plan("x")
+    assert task_of(store).due_ms == NOW + 6_000
 
 
 @pytest.mark.parametrize("at", [NOW + HOUR - 9_000, NOW + HOUR + 9_000])
@@ -211,7 +221,8 @@ def test_another_period_given_during_the_run_is_computed_from_anew(store: Store)
     claim = begin(store)
     store.edit("x", period="every=10m")
     store.occur(claim, patch={"n": 9})
-    assert kinds(store)[-2:] == ["done", "patch_dropped"]
+    assert kinds(store)[-1] == "done"
+    assert task_of(store).payload == {"n": 9}
     planned = store.plan("x")
     assert planned.over == "planned"
     task = task_of(store)
@@ -442,6 +453,21 @@ def test_a_cancel_of_the_series_counts_more_than_one_of_a_run(store: Store, firs
         store.cancel("x", None if is_whole else Skip(0, 0, None))
     store.occur(claim)
     assert task_of(store).state == "cancelled"
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_series_cancelled_while_it_ran_tells_of_no_next(store: Store, is_lost: bool) -> None:
+    """What was to follow the run is gone with it."""
+    claim = begin(store)
+    store.edit("x", at_ms=NOW + 9, period="every=2h")
+    store.cancel("x")
+    if is_lost:
+        store.pass_ms(LEASE + 1)
+        store.recover()
+    else:
+        store.occur(claim)
+    assert (task_of(store).state, task_of(store).next_ms) == ("cancelled", None)
+    assert "replan" not in store.fields("x")
 
 
 def test_only_a_periodic_task_has_occurrences(store: Store) -> None:

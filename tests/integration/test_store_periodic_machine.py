@@ -44,7 +44,7 @@ class OneSeries(RuleBasedStateMachine):
         self.store.add("x", NOW, payload=b'{"n":0}', load=f"every={EVERY}ms")
         self.claims: list[tuple[Claim, int]] = []
         self.stored: set[int] = set()
-        self.runs = self.number = self.revision = 0
+        self.runs = self.number = self.revision = self.payload_edits = 0
         self.payload = {"n": 0}
         self.is_ended = self.is_moved = False
 
@@ -80,7 +80,7 @@ class OneSeries(RuleBasedStateMachine):
                 self.plan(claim)
             else:
                 assert self.is_moved or (claim.due_ms - NOW) % EVERY == 0
-                self.claims.append((claim, self.revision))
+                self.claims.append((claim, self.payload_edits))
 
     def plan(self, claim: Claim) -> None:
         """End what was lost too often; of all else only the next occurrence is to be found."""
@@ -93,7 +93,7 @@ class OneSeries(RuleBasedStateMachine):
 
     def occur(self, draw: Any) -> None:
         """Store the end of the occurrence of any claim, mostly of the newest."""
-        claim, revision = draw(st.sampled_from(self.claims[-2:]))
+        claim, payload_edits = draw(st.sampled_from(self.claims[-2:]))
         before = self.store.fields("x")
         self.number += 1
         kind, patch = draw(st.sampled_from(["done", "done", "dead"])), {"n": self.number}
@@ -115,7 +115,7 @@ class OneSeries(RuleBasedStateMachine):
             return
         self.runs += 1
         self.is_moved = "next_at" in before
-        if revision == self.revision:
+        if payload_edits == self.payload_edits:
             self.payload = patch
 
     def wait(self, draw: Any) -> None:
@@ -142,6 +142,7 @@ class OneSeries(RuleBasedStateMachine):
         if self.store.edit("x", payload=b'{"n":%d}' % self.number).code == 1:
             self.payload = {"n": self.number}
             self.revision += 1
+            self.payload_edits += 1
 
     def edit_due(self, draw: Any) -> None:
         """Move an occurrence."""

@@ -24,6 +24,9 @@ local at, delay, payload, period = ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 local state = state_of(id)
 local known = state == 'broken' and {} or redis.call('HMGET', task, 'revision', 'edited', 'payload')
 local is_next = periods().is_for_next(task, state)
+if is_next and period == '' and (at ~= '' or delay ~= '') then
+  is_next = not periods().is_last(task, state)
+end
 if state == 'scheduled' and (redis.call('ZSCORE', done, id) or redis.call('ZSCORE', dead, id)) then
   -- A plain add of an ended id: its new life has no edits behind it.
   known = {false, false, known[3]}
@@ -44,6 +47,9 @@ elseif state == 'scheduled' or state == 'early' or is_next then
     redis.call('HSET', task, 'revision', int(found), 'edited', token)
     if payload ~= '' then
       redis.call('HSET', task, 'payload', payload)
+      if is_next then
+        redis.call('HSET', task, 'payload_revision', int(found))
+      end
     end
     if period ~= '' then
       periods().change_period(task, period, is_next)

@@ -23,7 +23,7 @@ local function end_cancelled(id)
   redis.call('ZREM', dead, id)
   redis.call('ZADD', done, now, id)
   redis.call('HSET', key, 'outcome', 'cancelled')
-  redis.call('HDEL', key, 'cancel', 'early', 'settled')
+  redis.call('HDEL', key, 'cancel', 'this_run', 'early', 'settled', 'over', 'grid', 'next_at', 'replan')
   note('cancelled', id)
 end
 

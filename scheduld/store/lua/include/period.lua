@@ -4,8 +4,8 @@
 --   grid      ... and the next instant of the grid, if that is another one
 --   ends      or why there is none: predicate, until, max_runs, broken
 --   missed    how many instants of the grid were passed over
---   revision  the task's, and ...
---   digest    ... the SHA-1 of its payload, as the claim had them
+--   revision  the task's (payload_revision: that of the last edit of a running one's payload), ...
+--   digest    ... and the SHA-1 of its payload, as the claim had them
 --   payload   the next occurrence's, if the predicate has changed it
 --   error     JSON: what kept the predicate's answer from being used ...
 --   failed    ... and one line of it for the events
@@ -23,9 +23,9 @@ local function periods()
   local of_series = {'every', 'until', 'max_runs', 'zone', 'anchor', 'series', 'runs', 'missed',
     'grid', 'next_at', 'replan'}
   local of_occurrence = {'failed', 'releases', 'interruptions', 'error', 'progress', 'due', 'moved',
-    'started', 'grid', 'next_at', 'replan', 'over', 'cancel', 'this_run'}
-  local of_others = {'unique', 'first', 'settled', 'edited', 'revision', 'token', 'over', 'cancel',
-    'this_run', 'early'}
+    'started', 'grid', 'next_at', 'replan', 'payload_revision', 'over', 'cancel', 'this_run'}
+  local of_others = {'unique', 'first', 'settled', 'edited', 'revision', 'payload_revision', 'token',
+    'over', 'cancel', 'this_run', 'early'}
 
   local function is_periodic(key)
     local task = redis.pcall('HMGET', key, 'every', 'series')
@@ -40,6 +40,13 @@ local function periods()
     end
     return state == 'scheduled' and task[3]
       or state == 'running' and not task[4] and (task[6] or not task[5])
+  end
+
+  -- Whether none will follow the run, whatever the grid has.
+  local function is_last(key, state)
+    local task = redis.call('HMGET', key, 'runs', 'max_runs')
+    local most = state == 'running' and number(task[2])
+    return most and (number(task[1]) or 0) + 1 >= most
   end
 
   local function change_period(key, text, is_next)
@@ -167,16 +174,16 @@ local function periods()
 
   -- kind: done, dead, or plan for one that was over before.
   local function end_occurrence(id, kind, told, detail, reason, counted)
-    local task = redis.call('HMGET', prefix .. id, 'over', 'revision', 'payload', 'replan', 'every',
-      'series', 'next_at', 'until')
+    local task = redis.call('HMGET', prefix .. id, 'over', 'payload_revision', 'payload', 'replan', 'every',
+      'series', 'next_at')
     local next_at = number(task[7])
-    local is_changed = (number(task[2]) or 0) ~= tonumber(told.revision)
+    local is_changed = (number(task[2]) or 0) > tonumber(told.revision)
       or redis.sha1hex(task[3] or '') ~= told.digest
     -- The grid of a ladder hangs on the payload.
     local is_stale = task[4] or is_changed and task[6]
     local ends = told.ends
-    if next_at and (ends == 'until' or ends == 'series') and next_at <= (number(task[8]) or next_at) then
-      -- Somebody has asked for one more, off the grid.
+    if next_at and (ends == 'until' or ends == 'series') then
+      -- Somebody has asked for one more, as one that waits may be moved to after `until`.
       ends, told.at = nil, int(next_at)
     end
     if not (task[5] or task[6]) then
@@ -209,6 +216,7 @@ local function periods()
   made_periods = {
     is_periodic = is_periodic,
     is_for_next = is_for_next,
+    is_last = is_last,
     change_period = change_period,
     keep_grid = keep_grid,
     leave_out = leave_out,

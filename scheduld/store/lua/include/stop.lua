@@ -6,7 +6,7 @@ local function stop(key, id, state)
       make_ready(id, state)
     end
     -- Without the fence a claim made early cannot start it, nor a late verdict undo this.
-    redis.call('HDEL', key, 'fence', 'error', 'over', 'grid', 'next_at', 'replan')
+    redis.call('HDEL', key, 'fence', 'error')
     end_cancelled(id)
     return 1
   elseif state == 'running' then
