@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger("scheduld.schedules")
 _ROUNDS = 3
 _FORGET_MS = 30 * 86_400_000
+_MOST_SEEN = 20
+"""Of more definitions of one name than that, the older ones are forgotten once they are so old."""
 _MOST_BYTES = 1024 * 1024
 
 
@@ -56,16 +58,19 @@ class Definer:
         await self._link.commands(*commands)
 
     async def forget_old(self) -> None:
-        """Forget when definitions were first seen of schedules that are long gone."""
+        """Forget when definitions were first seen that are long gone, of a live schedule too."""
         keys = self._caller.keys
         flat, names = await self._link.commands(("HGETALL", keys.defs), ("HKEYS", keys.crons))
         limit_ms = self._link.server.now_ms() - _FORGET_MS
         known = {*names, *(name.encode() for name in self._own)}
-        old = [
-            field
-            for field, seen in zip(flat[::2], flat[1::2], strict=True)
-            if (to_ms(seen) or 0) < limit_ms and field.partition(b" ")[0] not in known
-        ]
+        own = {_seen_as(one).encode() for one in self._own.values()}
+        by_name: dict[bytes, list[tuple[int, bytes]]] = {}
+        for entry, seen in zip(flat[::2], flat[1::2], strict=True):
+            by_name.setdefault(entry.partition(b" ")[0], []).append((to_ms(seen) or 0, entry))
+        old: list[bytes] = []
+        for name, found in by_name.items():
+            spare = sorted(found, reverse=True)[_MOST_SEEN if name in known else 0 :]
+            old += [entry for seen_ms, entry in spare if seen_ms < limit_ms and entry not in own]
         if old:
             await self._link.commands(("HDEL", keys.defs, *old))
 

@@ -56,7 +56,9 @@ class Presence:
         self._on_lost = on_lost
         self._ladders = ladders
         self._stop = asyncio.Event()
+        self._wake = asyncio.Event()
         self._pause_s = 0.0
+        self._is_withdrawn = False
         self._is_seen = not definitions
         self._is_told = False
 
@@ -67,10 +69,18 @@ class Presence:
     def stop(self) -> None:
         """End the loop."""
         self._stop.set()
+        self._wake.set()
+
+    def withdraw(self) -> None:
+        """Announce the schedules no more, as from now on none is fired: others need not wait."""
+        self._is_seen = self._is_told = False
+        self._is_withdrawn = True
+        self._wake.set()
 
     async def run_once(self) -> None:
         """Announce the replica, then wait."""
-        await wait_for(self._stop, self._pause_s)
+        await wait_for(self._wake, self._pause_s)
+        self._wake.clear()
         if not self._stop.is_set():
             # The pollers tell outages; a full server refuses this, and work goes on all the same.
             self._pause_s = _SOON_S
@@ -80,7 +90,7 @@ class Presence:
 
     async def announce_schedules(self) -> None:
         """Write the record, with the schedules from now on: it is noted when they were seen."""
-        self._is_seen = True
+        self._is_seen = not self._is_withdrawn
         await self._announce()
 
     async def _announce(self) -> None:
@@ -104,8 +114,10 @@ class Presence:
         # clock the records of the others would be taken for dead ones.
         (time,) = await self._link.commands(("TIME",))
         now_ms = server_ms(time)
+        gone = [("HDEL", node, *self._schedules)] if self._is_withdrawn else []
         (new_fields, *_) = await self._link.commands(
             ("HSET", node, *fields),
+            *gone,
             ("EXPIRE", node, _LIFE_S),
             ("ZADD", self._keys.nodes, now_ms, self._replica),
             ("ZREMRANGEBYSCORE", self._keys.nodes, "-inf", now_ms - _LIFE_S * 1000),

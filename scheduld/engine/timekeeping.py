@@ -63,6 +63,7 @@ class Timekeeping:
         self.schedules.look(name)
 
     def begin_stop(self) -> None:
-        """Fire nothing more; the record stays until the replica has ended."""
+        """Fire nothing more; but for its schedules the record stays until the replica has ended."""
         self.schedules.stop()
         self.ticker.begin_stop()
+        self.presence.withdraw()

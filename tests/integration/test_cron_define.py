@@ -122,6 +122,7 @@ def test_one_that_has_moved_fires_no_more(store: Store) -> None:
     assert (told.code, told.detail) == (Ticked.MOVED, "other")
     assert crons.trigger() is Ticked.MOVED
     assert crons.backfill(NOW).code is Steered.MOVED
+    assert {crons.pause().code, crons.resume().code, crons.skips().code} == {Steered.MOVED}
     assert crons.define().digest == "moved:other"
     assert (crons.record().moved, crons.record().digest) == ("other", "moved:other")
     assert crons.define(expected="moved:other") == (

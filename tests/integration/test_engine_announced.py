@@ -89,6 +89,20 @@ async def test_a_record_that_was_lost_in_part_is_written_whole_again(
     await until(is_back, "it is announced")
 
 
+async def test_definitions_of_long_ago_are_forgotten(site: Site) -> None:
+    """All of a schedule that is gone, and all but the newest of one that changes with each release;
+    what a replica has itself stays."""
+    one = schedule()
+    old = {f"report {number:016x}": 10_000 + number for number in range(50)}
+    mapping = {**old, "gone 00": 1, "gone 01": int(await site.now_ms()), f"report {one.digest}": 5}
+    await site.redis.hset(site.keys.defs, mapping=mapping)
+    await site.start(duty("a", Journal().inline()), schedules=[one])
+    await has_fired(site, 1)
+    newest = [name.encode() for name in list(old)[-20:]]
+    left = set(await site.redis.hkeys(site.keys.defs))
+    assert left == {*newest, b"gone 01", f"report {one.digest}".encode()}
+
+
 async def test_a_host_with_a_wrong_clock_changes_no_order(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

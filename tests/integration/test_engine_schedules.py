@@ -161,6 +161,28 @@ def payloads(journal: Journal) -> list[Any]:
     return [start.payload for start in journal.starts]
 
 
+async def test_a_replica_that_is_ending_holds_up_no_rollback(site: Site) -> None:
+    """It fires nothing any more while its last runs end, and lets those of the old config go on."""
+    journal, may_end = Journal(), asyncio.Event()
+    old, new = schedule(payload={"v": 1}), schedule(payload={"v": 2})
+    member = await site.start(duty("a", journal.inline()), schedules=[old])
+    await accepted(site, old.digest)
+
+    async def long(payload: Any, run: Any) -> None:
+        await may_end.wait()
+
+    kinds = duty("a", journal.inline()), duty("b", journal.inline(long))
+    ending = await site.start(*kinds, grace_s=30, schedules=[new])
+    await accepted(site, new.digest)
+    await site.add("b")
+    await until(lambda: ending.replica.busy, "it runs")
+    stopping = asyncio.create_task(ending.stop())
+    await until(lambda: serves(member) == old.digest, "the old one fires")
+    assert not stopping.done()
+    may_end.set()
+    await stopping
+
+
 async def test_a_payload_edit_misses_no_tick(site: Site) -> None:
     """A restart with another payload leaves the watermark alone."""
     journal = Journal()

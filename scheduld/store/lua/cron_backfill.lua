@@ -15,7 +15,7 @@ local cron, name, count = KEYS[7], ARGV[7], tonumber(ARGV[8])
 
 local one = schedule(name, cron)
 local known = one.read()
-local code, codes = absence(known) or known.moved and 18 or 1, {}
+local code, codes = closed(known) or 1, {}
 for index = 1, code == 1 and count or 0 do
   local at = index * 3 + 6
   local tick, id = ARGV[at], ARGV[at + 2]

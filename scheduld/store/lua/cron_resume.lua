@@ -9,8 +9,8 @@
 -- ARGV[10] gap_to    ... the last ...
 -- ARGV[11] gap_n     ... and how many
 --
--- Returns {0, now µs, code, mark}: 1 resumed, 2 it was not paused, 15 gone, 17 broken key; the
---         watermark, ms
+-- Returns {0, now µs, code, mark}: 1 resumed, 2 it was not paused, 15 gone, 17 broken key, 18 moved;
+--         the watermark, ms
 --         {-1, now µs} too late
 --
 -- @include type guard events live changed
@@ -19,7 +19,7 @@ local gap_from, gap_to, gap_n = ARGV[9], ARGV[10], ARGV[11]
 
 local one, mark = schedule(name, cron), 0
 local known = one.read()
-local code = absence(known) or known.paused and 1 or 2
+local code = closed(known) or known.paused and 1 or 2
 if code == 1 then
   mark = catch_up == '1' and known.mark or now
   if gap_to ~= '' then

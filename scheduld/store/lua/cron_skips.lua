@@ -7,8 +7,8 @@
 -- ARGV[8]  add     ranges to skip, 'FROM-TO FROM-TO' (ms, both included)
 -- ARGV[9]  remove  ranges to skip no more
 --
--- Returns {0, now µs, code, skips}: 1 stored, 15 gone, 17 broken key, 21 more than 400 ranges;
---         the ranges that are skipped now, those behind us left out
+-- Returns {0, now µs, code, skips}: 1 stored, 15 gone, 17 broken key, 18 moved, 21 more than 400
+--         ranges; the ranges that are skipped now, those behind us left out
 --         {-1, now µs} too late
 --
 -- @include type guard events live changed
@@ -49,7 +49,7 @@ local function exclude(from, to)
 end
 
 local known = schedule(name, cron).read()
-local code, text = absence(known) or 1, {}
+local code, text = closed(known) or 1, {}
 if code == 1 then
   each(known.skips, include)
   each(remove, exclude)

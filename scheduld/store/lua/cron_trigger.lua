@@ -17,7 +17,7 @@ local words = {'fired', 'queued', 'skipped', 'coalesced', 'backlog'}
 
 local one, stopped = schedule(name, cron), {}
 local known = one.read()
-local code = absence(known) or known.moved and 18
+local code = closed(known)
 if not code and one.is_taken(id) then
   code = 6
 elseif not code and string.match(known.queued or '', '^%d* %d+ (%S+) ') == id then
