@@ -152,6 +152,8 @@ def _note_state(info: ScheduleInfo) -> None:
         note("scheduld: no daemon has it in its config any more, and it does not fire")
     elif info.state == "active" and not info.is_served:
         note(f"scheduld: no daemon works on type {info.type} now (scheduld run starts one)")
+    elif info.overdue_ms is not None:
+        note("scheduld: it is overdue: no daemon fires it now (scheduld nodes tells them)")
 
 
 def configured(name: str) -> Schedule | None:

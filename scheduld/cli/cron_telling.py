@@ -59,6 +59,8 @@ def _facts(info: ScheduleInfo) -> Iterator[str]:
         yield "paused" + (f": {info.pause.reason}" if info.pause.reason else "")
     if (next_ms := _next_ms(info)) is not None:
         yield in_words(next_ms - info.now_ms)
+    if info.overdue_ms is not None:
+        yield f"overdue: a tick was due {in_words(info.overdue_ms - info.now_ms)}"
     if info.unfinished:
         yield f"{info.unfinished} unfinished"
     if info.is_queued:
@@ -103,6 +105,8 @@ def _story(info: ScheduleInfo) -> Iterator[tuple[str, str]]:
         yield "rule", rule_text(schedule)
         yield "", _words(schedule)
     yield "next", moment(_next_ms(info))
+    if info.overdue_ms is not None:
+        yield "overdue", f"{moment(info.overdue_ms)}: no daemon fires it"
     if info.last is not None and info.last.tick_ms is not None:
         yield "last", f"{info.last.outcome}, {moment(info.last.tick_ms)}"
     yield "runs", str(info.runs)

@@ -103,7 +103,8 @@ def node_dict(node: Node) -> dict[str, Any]:
 
 def _headline(task: Task, now_ms: int) -> str:
     if task.state is State.RUNNING:
-        return f"is running{_since(task, now_ms)}{_asked(task)}"
+        only = " (this run only)" if task.cancelling and task.cancelling["this_run"] else ""
+        return f"is running{_since(task, now_ms)}{_asked(task)}{only}"
     if task.state is State.DEAD:
         return "is dead: it is not tried again"
     if task.state is State.SCHEDULED and task.failed:
@@ -207,9 +208,7 @@ def _since(task: Task, now_ms: int) -> str:
 
 
 def _asked(task: Task) -> str:
-    if task.cancelling is None:
-        return ""
-    return ", asked to stop" + (" (this run only)" if task.cancelling["this_run"] else "")
+    return "" if task.cancelling is None else ", asked to stop"
 
 
 def _shortened(text: str) -> str:

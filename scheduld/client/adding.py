@@ -39,6 +39,24 @@ LOAD_OPTIONS = (
 PERIOD_OPTIONS = ("every", "until", "max_runs")
 
 
+def check_options(options: Mapping[str, object]) -> None:
+    """Raise TypeError for a keyword that is no option of a task, with the one that was meant."""
+    known = (*LOAD_OPTIONS, *PERIOD_OPTIONS)
+    for name in options:
+        if name in known:
+            continue
+        if name in ("cron", "catch_up", "overlap", "starts_at", "ends_at"):
+            hint = "schedules have: client.schedules.add"
+        else:
+            import difflib
+
+            near = difflib.get_close_matches(
+                name, (*known, "payload", "at", "delay", "timezone"), 1
+            )
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise TypeError(f"a task has no option {name!r} ({hint})")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TaskSpec:
     """One task to schedule.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from scheduld.client.adding import TaskSpec
+from scheduld.client.adding import TaskSpec, check_options
 from scheduld.client.aio_operating import AsyncOperating
 from scheduld.client.gathering import Gathering
 from scheduld.client.requests import only
@@ -82,6 +82,7 @@ class AsyncClient(AsyncOperating):
         `max_runs` make it come again (`PeriodOptions`); the rest is about load (`LoadOptions`).
         """
         if options:
+            check_options(options)
             spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token, **options)
         else:
             spec = TaskSpec.plain(payload, at, delay, id, token)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from scheduld.client.adding import Addition, TaskSpec
+from scheduld.client.adding import Addition, TaskSpec, check_options
 from scheduld.client.blocking_operating import Operating
 from scheduld.client.requests import one, only
 
@@ -58,6 +58,7 @@ class Client(Operating):
         `max_runs` make it come again (`PeriodOptions`); the rest is about load (`LoadOptions`).
         """
         if options:
+            check_options(options)
             spec = TaskSpec(payload=payload, at=at, delay=delay, id=id, token=token, **options)
         else:
             spec = TaskSpec.plain(payload, at, delay, id, token)

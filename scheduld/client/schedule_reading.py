@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from scheduld.store.cronanswers import CronRecord, TickRecord
 
 _PAGE = 500
+_LATE_MS = 5_000
+"""A tick that is later than this has no daemon that fires it, or waits behind many others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ def info_of(
         pause=pause,
         skips=tuple(Skip(*bounds) for bounds in record.skips),
         orphan_ms=record.orphan_ms,
+        overdue_ms=_overdue_ms(record) if state == "active" else None,
         is_served=known.type in served,
         error=error,
         now_ms=record.now_ms,
@@ -172,6 +175,14 @@ def _outlook(record: CronRecord) -> tuple[ScheduleState, int | None, str | None]
     if record.paused_ms is not None:
         return "paused", None, None
     return ("active" if record.orphan_ms is None else "orphaned"), at, None
+
+
+def _overdue_ms(record: CronRecord) -> int | None:
+    """The first tick after the mark, if a daemon should have fired it a while ago."""
+    if record.schedule is None:
+        return None
+    first = rule_of_schedule(record.schedule).after(record.mark_ms)
+    return first if first is not None and first < record.now_ms - _LATE_MS else None
 
 
 def _broken(record: CronRecord) -> str:

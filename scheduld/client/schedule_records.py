@@ -147,6 +147,7 @@ class ScheduleInfo:
     or `max_runs`), orphaned (no replica announces it any more), broken (`error` says why).
     `last` is the newest tick; `unfinished` counts tasks that have not ended. `queued_ms` is the
     tick that waits for one of them. `is_served`: whether a live replica works on its type.
+    `overdue_ms`: the oldest tick that should have been fired by now, and was not.
     """
 
     name: str
@@ -163,6 +164,7 @@ class ScheduleInfo:
     pause: SchedulePause | None = None
     skips: tuple[Skip, ...] = ()
     orphan_ms: int | None = None
+    overdue_ms: int | None = None
     is_served: bool = False
     error: str | None = None
     now_ms: int = 0
@@ -191,6 +193,7 @@ class ScheduleInfo:
             "pause": self.pause and self.pause.to_dict(),
             "skips": [skip.to_dict() for skip in self.skips],
             "orphan_ms": self.orphan_ms,
+            "overdue_ms": self.overdue_ms,
             "is_served": self.is_served,
             "error": self.error,
             "definition": self.definition and settings_dict(self.definition),

@@ -328,6 +328,21 @@ def test_what_no_daemon_has(cli: Cli, valkey_server: RunningServer) -> None:
     assert "does not fire" in cli("cron", "next", "daily", "--count", "1").err
 
 
+def test_what_no_daemon_fires(cli: Cli, valkey_server: RunningServer) -> None:
+    """A tick that nobody has fired is told, also while a daemon that was killed still counts."""
+    cli("cron", "add", "pulse", "--type", "hello", "--every", "1s").ok()
+    assert cli("cron", "show", "pulse", "--json").ok().json["overdue_ms"] is None
+    with Client(valkey_server.url, namespace=cli.namespace) as client:
+        link = client._link or client._connected()
+        key = f"{cli.namespace}:{{hello}}:cron:pulse"
+        link.commands(("HSET", key, "mark", "1700000000500"))
+    assert cli("cron", "show", "pulse", "--json").ok().json["overdue_ms"] == 1_700_000_001_000
+    assert re.search(r"overdue: a tick was due \d+d .*ago", cli("cron", "list").ok().out)
+    assert ": no daemon fires it" in cli("cron", "show", "pulse").ok().out
+    cli("cron", "pause", "pulse").ok()
+    assert "overdue" not in cli("cron", "list").ok().out
+
+
 def test_a_gap_of_one_tick(cli: Cli, valkey_server: RunningServer) -> None:
     """It is told without an end, which would be its beginning."""
     cli(*ADD).ok()

@@ -55,6 +55,7 @@ RUN = (
     "load.md",
     "cron.md",
     "schedules.md",
+    "moving.md",
     "periodic.md",
 )
 _BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -206,3 +206,19 @@ def test_a_task_of_a_schedule_does_not_come_again_by_itself(ask: Asker) -> None:
     with pytest.raises(Conflict, match="made by a schedule, which says when it comes again"):
         ask("edit", "job", "x", every="1h")
     ask.store.redis.hdel(ask.store.task_key("x"), "schedule", "tick")
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("cron", "client.schedules.add"),
+        ("untill", "did you mean until?"),
+        ("dely", "did you mean delay?"),
+        ("x", "there are priority, key"),
+    ],
+)
+def test_a_keyword_that_is_no_option(ask: Asker, option: str, hint: str) -> None:
+    """It is named as people wrote it, with where it belongs or what was meant."""
+    options: dict[str, Any] = {option: "0 7 * * *"}
+    with pytest.raises(TypeError, match=f"a task has no option '{option}' .*{hint}"):
+        ask("schedule", "job", **options)
