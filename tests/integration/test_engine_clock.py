@@ -132,6 +132,9 @@ async def test_a_frozen_server_loses_no_instant(site: Site, server: RunningServe
 
 async def test_a_server_that_restarts_loses_no_instant(site: Site, server: RunningServer) -> None:
     """The same when it is killed, and started again after some seconds."""
+    with server.client() as redis:
+        # By default a write waits for an fsync under way, and a kill may lose it.
+        redis.config_set("appendfsync", "always")
     journal = Journal()
     for _ in range(2):
         await site.start(duty("a", journal.inline()), schedules=[schedule(every="500ms")])

@@ -34,7 +34,7 @@ STATES: dict[State, str] = {
     "held back": "it is due, and others of its key run",
     "running": "a replica runs it",
     "running, replaced": "it runs, and a successor waits for its end",
-    "cancelling": "it runs, and was asked to stop",
+    "cancelling": "it runs, and was asked to stop: `show` and `list` tell it",
     "periodic, waiting": "it waits for its next occurrence",
     "periodic, running": "a replica runs an occurrence",
     "periodic, run over": "an occurrence is over, and a replica has yet to plan the next one",
