@@ -152,6 +152,8 @@ class Task:
     """Of a periodic task that was moved: the instant of its grid that the due stands for."""
     next_ms: int | None = None
     """Of a periodic task that runs: when it is due then, if an edit has said so."""
+    ends: str | None = None
+    """Of a periodic task that came to its end: why, such as `until`, `max_runs`, `predicate`."""
     series: dict[str, Any] | None = None
     """`offsets` of a series, and the key of the payload that is its `anchor`."""
     owner: str | None = None

@@ -40,6 +40,7 @@ def repetition(task: Task, zone: str | None, now_ms: int) -> Iterator[tuple[str,
     yield "missed", str(task.missed) if task.missed else ""
     yield "moved", "" if task.grid_ms in (None, task.due_ms) else _moved(task, zone)
     yield "next", "" if task.next_ms is None else describe_shortly(task.next_ms, zone)
+    yield "ended by", task.ends or ""
     if task.state in (State.SCHEDULED, State.RUNNING):
         yield "then", then(task, zone, now_ms)
 

@@ -21,6 +21,7 @@ _POLLS_PER_LOOK = 20
 _SHOWN_IDS = 100
 """Of each kind a call's event names so many ids, and counts the others (include/events.lua)."""
 _CURSOR = re.compile(r"[0-9]{5,19}-[0-9]{1,19}")  # "2026-11" is none
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 _WITH_ERRORS = frozenset(
     ("retry", "dead", "paused", "finished", "missed", "patch_dropped", "reschedule_failed")
 )
@@ -145,7 +146,15 @@ def _oldest(
 
 
 def _of(found: list[Event], task_id: str | None) -> list[Event]:
-    return [event for event in found if task_id is None or task_id in event.ids]
+    return [event for event in found if task_id is None or _is_about(event, task_id)]
+
+
+def _is_about(event: Event, task_id: str) -> bool:
+    """Whether it names a task, or an occurrence of it that is dead and has an id of its own."""
+    return task_id in event.ids or any(
+        name.startswith(f"{task_id}@") and _INSTANT.fullmatch(name, len(task_id) + 1) is not None
+        for name in event.ids
+    )
 
 
 def _place(event: Event) -> tuple[int, int]:

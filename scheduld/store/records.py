@@ -162,6 +162,7 @@ def _recurrence(fields: dict[str, bytes]) -> dict[str, Any]:
         "anchor_ms": _number(fields, "anchor"),
         "grid_ms": _number(fields, "grid"),
         "next_ms": _number(fields, "next_at"),
+        "ends": _text(fields, "ends"),
         "series": _series(fields),
     }
 

@@ -21,7 +21,7 @@ FIELDS = [
     *("type", "id", "state", "due", "due_ms", "added_ms", "payload", "attempt", "failed"),
     *("releases", "interruptions", "fence", "revision", "every", "until", "max_runs"),
     *("timezone", "schedule", "tick_ms", "runs", "missed"),
-    *("anchor_ms", "grid_ms", "next_ms", "series", "owner", "started_ms", "cancelling"),
+    *("anchor_ms", "grid_ms", "next_ms", "ends", "series", "owner", "started_ms", "cancelling"),
     *("finished_ms", "outcome", "result", "progress", "log", "successor", "error"),
     *("priority", "key", "expires_ms", "waits_until_ms"),
 ]

@@ -266,6 +266,7 @@ def test_a_series_has_an_end(store: Store, more: str, why: str, kind: str) -> No
     store.occur(claim, kind, patch={"n": 5})
     assert (store.indexes("x"), task_of(store).state) == ([kind], kind)
     assert f"finished: {why}" in store.last_event()["error"]
+    assert task_of(store).ends == why
     assert store.fields("x")["payload"] == b'{"n":5}'
     assert store.occur(claim, kind) == Settled.ALREADY
     # What it was alone in is free.

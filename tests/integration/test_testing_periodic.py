@@ -154,6 +154,21 @@ def test_one_that_raises_lets_the_series_go_on(kit: Scheduler) -> None:
     assert kit.client.get("job", "s").runs == 2
 
 
+def test_an_error_at_the_last_end_is_kept_too(kit: Scheduler) -> None:
+    """Nothing follows that could tell of it."""
+
+    def broken(payload: dict[str, Any]) -> bool:
+        raise RuntimeError("no idea")
+
+    kit.handle("job", nothing, reschedule_if=broken)
+    schedule_task("job", every="1h", max_runs=1, id="s")
+    kit.run_due()
+    task = kit.client.get("job", "s")
+    assert (task.state, task.ends) == ("done", "max_runs")
+    assert task.error is not None
+    assert "no idea" in task.error["message"]
+
+
 def test_a_dead_occurrence_is_kept_and_the_series_goes_on(kit: Scheduler) -> None:
     """Under its own id, without the period: requeued it runs once more, alone."""
 
@@ -167,7 +182,10 @@ def test_a_dead_occurrence_is_kept_and_the_series_goes_on(kit: Scheduler) -> Non
     assert [run.outcome for run in runs] == ["done", "dead", "done"]
     dead = kit.assert_dead("job", {"a": 1}, reason="a bad day", id="s@2027-01-03T08:00:00Z")
     assert (dead.every, dead.runs) == (None, None)
-    assert kit.client.get("job", "s").state == "done"
+    ended = kit.client.get("job", "s")
+    assert (ended.state, ended.ends) == ("done", "max_runs")
+    told = [event for event in kit.client.events("job", id="s") if event.kind == "dead"]
+    assert [event.ids for event in told] == [(dead.id,)]
     kit.client.requeue("job", dead.id)
     (again,) = kit.run_all()
     assert again.id == dead.id

@@ -112,7 +112,7 @@ local function periods()
     note('dead', is_free and copy or id, reason)
   end
 
-  local function end_series(id, kind, why, is_cancelled, detail, reason)
+  local function end_series(id, kind, told, why, is_cancelled, detail, reason)
     local key = prefix .. id
     redis.call('HDEL', key, 'grid', 'next_at', 'replan', 'over')
     if kind == 'dead' then
@@ -123,7 +123,11 @@ local function periods()
       leave(id, false)
       redis.call('ZADD', done, now, id)
       redis.call('HDEL', key, 'error')
+      if told.error then
+        redis.call('HSET', key, 'error', told.error)
+      end
     end
+    redis.call('HSET', key, 'ends', why)
     note('finished', id, 'finished: ' .. why)
   end
 
@@ -200,7 +204,7 @@ local function periods()
     end
     book(id, kind, told, detail, counted, is_changed)
     if ends then
-      end_series(id, kind, ends, task[1] == 'cancelled', detail, reason)
+      end_series(id, kind, told, ends, task[1] == 'cancelled', detail, reason)
       return
     end
     if kind == 'dead' then
