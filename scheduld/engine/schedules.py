@@ -144,7 +144,7 @@ class Schedules:
     def _tell_count(self) -> None:
         if self._count != self._ticker.count:
             self._count = self._ticker.count
-            log.info("schedules are fired", count=self._count)
+            log.info("schedules are served", count=self._count)
 
     async def _read_all(self) -> dict[str, Known | None]:
         flat = await self._ask(("HGETALL", self._caller.keys.crons))

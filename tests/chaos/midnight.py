@@ -100,7 +100,7 @@ def run(
     with ExitStack() as stack:
         began = time.monotonic()
         first = stack.enter_context(DaemonProcess(place, env=clock.environment))
-        wait_until(lambda: first.has_said("schedules are fired"), "all schedules are read", 60)
+        wait_until(lambda: first.has_said("schedules are served"), "all schedules are read", 60)
         account.start_s, account.start_cpu_s = time.monotonic() - began, first.cpu_s()
         let_pass(1.0)
         cpu_s, since = first.cpu_s(), time.monotonic()

@@ -186,7 +186,7 @@ class Sleepers:
         self._daemons = [DaemonProcess(place, env=self._clock.environment) for _ in range(2)]
         for daemon in self._daemons:
             daemon.started()
-            wait_until(lambda: daemon.has_said("schedules are fired"), "schedules are read")  # noqa: B023
+            wait_until(lambda: daemon.has_said("schedules are served"), "schedules are read")  # noqa: B023
 
     def close(self) -> None:
         """End the daemons."""

@@ -169,7 +169,7 @@ def same_minute(
     clock.put(noon - timedelta(minutes=10))
     daemon = DaemonProcess(place, env=clock.environment).started()
     try:
-        wait_until(lambda: daemon.has_said("schedules are fired"), "schedules are read")
+        wait_until(lambda: daemon.has_said("schedules are served"), "schedules are read")
         _jump(clock, noon - timedelta(seconds=0.5), place)
         wait_until(lambda: _ended(place, first), "the tick of noon")
         for number in range(restarts + 2):
@@ -182,7 +182,7 @@ def same_minute(
                 schedules["yearly"] = {"cron": "0 0 1 1 *", **common}
                 place.write_config()
             daemon = DaemonProcess(place, env=clock.environment).started()
-            wait_until(lambda: daemon.has_said("schedules are fired"), "schedules are read")  # noqa: B023
+            wait_until(lambda: daemon.has_said("schedules are served"), "schedules are read")  # noqa: B023
             account.restarts += 1
             if clock.now() > noon.timestamp() + 50:
                 clock.put(noon + timedelta(seconds=10))
