@@ -142,7 +142,11 @@ class Proxy:
         loop = asyncio.get_running_loop()
         while True:
             link, _ = await loop.sock_accept(listener)
-            reader, writer = await asyncio.open_connection(sock=link)
+            try:
+                reader, writer = await asyncio.open_connection(sock=link)
+            except BaseException:  # such as the cancellation at the end of the listening
+                link.close()
+                raise
             self.accepted += 1
             serving = asyncio.create_task(self._serve(reader, writer))
             self._serving.add(serving)
@@ -175,6 +179,10 @@ class Proxy:
             _abort(writer)
             return
         pair = _Pair(writer, server)
+        if self.mode in _REFUSED:
+            # The mode has changed meanwhile, which ended the pairs that there were.
+            pair.close()
+            return
         self._pairs.add(pair)
         pair.pumps = [
             asyncio.create_task(self._requests(pair, reader)),
