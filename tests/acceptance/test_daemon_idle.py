@@ -6,10 +6,14 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.chaos import idle
 from tests.support.daemons import DaemonProcess
 from tests.support.servers import start_server
 from tests.support.work import START
+
+pytestmark = pytest.mark.proof
 
 
 def test_requests_of_an_idle_daemon(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from tests.support.tasks import Journal, duty
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+# They wait for seconds of their clocks to pass.
+pytestmark = pytest.mark.proof
 _YEAR_S = 365.25 * 86_400
 
 

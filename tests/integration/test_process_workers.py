@@ -192,6 +192,7 @@ async def test_too_little_memory_is_told_as_such(site: Site) -> None:
     assert "max_memory of 1 MB is too little" in task.error["message"]
 
 
+@pytest.mark.proof
 async def test_processor_time_of_a_run_is_limited(site: Site) -> None:
     """max_cpu counts from the run's start, not from the worker's; then the run has failed."""
     await site.start(process_duty("a", "takes", max_cpu_ms=1_000, concurrency=1, retry=ONE_ATTEMPT))
