@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scheduld.engine.poller import Poller
+from scheduld.engine.presence import EVERY_S
 from scheduld.model import State
 from scheduld.store.scripts import load
 from tests.support.proxy import Proxy
@@ -53,11 +54,20 @@ async def happened(site: Site, what: str) -> int:
 
 
 async def quiet(member: Member) -> None:
-    """Wait until the poller has nothing under way, and plans no look for a while."""
-    poller = member.poller("a")
-    await until(
-        lambda: not poller._unanswered and poller._plan.next_at > time.monotonic() + 0.4, "quiet"
-    )
+    """Wait until no loop has a call under way, or plans one for a while.
+
+    A connection on which an answer is lost is closed, and in this proxy's modes no other opens.
+    """
+    poller, keeping = member.poller("a"), member.replica._timekeeping
+
+    def is_quiet() -> bool:
+        soon = time.monotonic() + 0.4
+        schedules = keeping.schedules
+        is_read = not schedules._wake.is_set() and schedules._look_at > soon
+        is_known = keeping.presence._pause_s == EVERY_S
+        return not poller._unanswered and poller._plan.next_at > soon and is_read and is_known
+
+    await until(is_quiet, "quiet")
 
 
 async def claim_unanswered(
