@@ -116,7 +116,8 @@ def test_frozen_daemons(folder: Path, server: RunningServer) -> None:
         assert time.monotonic() - thawed < 4.0
         assert one.term() == two.term() == 0
     outcomes = [one.outcome for one in restarts.records(place, server, "second")]
-    assert outcomes.count("gap") == 1
+    # One for the freeze of all; a machine that stalls for a second makes another.
+    assert "gap" in outcomes
     assert all(len(runs) == 1 for runs in starts(place.ledger()).values())
 
 
