@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduld.cli.common import COMMON, Common, Session, common, session
-from scheduld.cli.completing import files, type_names, zones
+from scheduld.cli.completing import type_names, zones
 from scheduld.cli.instants import at_text, check_one, due_of
 from scheduld.cli.output import RepeatSafely, note, say, say_json, telling_done
-from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, Collected, collect
+from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, Collected, collect, payload_options
 from scheduld.cli.recurring import Recurring, note_unknown, recurring, tell_dry_run
 from scheduld.cli.repeating import command_line, unknown
 from scheduld.cli.shaping import Shaping, shaping
@@ -87,13 +87,7 @@ class Given:
     shell_complete=zones,
     help="Zone of an --at without offset, and of --every in days.",
 )
-@click.option("--payload", metavar="JSON", help="A JSON object.")
-@click.option(
-    "--payload-file",
-    metavar="FILE",
-    shell_complete=files,
-    help='File with a JSON object; "-" is stdin.',
-)
+@payload_options()
 @click.option(
     "--on-conflict",
     type=click.Choice(["error", "keep", "replace", "rerun"]),

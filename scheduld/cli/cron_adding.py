@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduld.cli.common import COMMON, common, session
-from scheduld.cli.completing import files, type_names, zones
+from scheduld.cli.completing import type_names, zones
 from scheduld.cli.cron_looking import NAME
 from scheduld.cli.cron_telling import outlook
 from scheduld.cli.output import note, say, say_json, telling_done
-from scheduld.cli.payloads import STDIN, collect
+from scheduld.cli.payloads import STDIN, collect, payload_options
 from scheduld.cli.several import repeat
 from scheduld.errors import OutcomeUnknown, TaskExists
 
@@ -73,13 +73,7 @@ def _choice(*words: str) -> click.Choice[str]:
     shell_complete=zones,
     help="Zone of the rule; default: the config's, else UTC.",
 )
-@click.option("--payload", metavar="JSON", help="A JSON object.")
-@click.option(
-    "--payload-file",
-    metavar="FILE",
-    shell_complete=files,
-    help='File with a JSON object; "-" is stdin.',
-)
+@payload_options()
 @click.option(
     "--catch-up", type=_choice("none", "latest", "all"), help="After an outage; default: latest."
 )

@@ -8,11 +8,10 @@ import click
 
 from scheduld.calendar.bounds import range_text
 from scheduld.cli.common import COMMON, Session, common, reading, session
-from scheduld.cli.completing import files
 from scheduld.cli.cron_looking import NAME
 from scheduld.cli.cron_telling import next_line
 from scheduld.cli.output import say, say_json, telling_done
-from scheduld.cli.payloads import collect
+from scheduld.cli.payloads import collect, payload_options
 from scheduld.cli.several import look_first, repeat
 from scheduld.errors import Conflict, InvalidInput, OutcomeUnknown
 from scheduld.names import printable
@@ -109,13 +108,7 @@ def resume_command(name: str, catch_up: bool) -> None:
 @click.command("trigger", epilog=_TRIGGER_EXAMPLES)
 @NAME
 @click.argument("entries", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON | -]...")
-@click.option("--payload", metavar="JSON", help="A JSON object, in place of the schedule's own.")
-@click.option(
-    "--payload-file",
-    metavar="FILE",
-    shell_complete=files,
-    help='File with a JSON object; "-" is stdin.',
-)
+@payload_options("A JSON object, in place of the schedule's own.")
 @COMMON
 def trigger_command(
     name: str, entries: tuple[str, ...], payload: str | None, payload_file: str | None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduld.cli.common import COMMON, REF, common, session
-from scheduld.cli.completing import files, zones
+from scheduld.cli.completing import zones
 from scheduld.cli.instants import at_text, check_one, due_of
 from scheduld.cli.output import say, say_json, telling_done
-from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, collect
+from scheduld.cli.payloads import SHORT_PAYLOAD, STDIN, collect, payload_options
 from scheduld.cli.recurring import replanning
 from scheduld.cli.several import REFS, look_first, of_each, repeat
 from scheduld.errors import InvalidInput, OutcomeUnknown
@@ -80,13 +80,7 @@ class Edit:
 @click.option(
     "--timezone", metavar="ZONE", shell_complete=zones, help="Zone of an --at without offset."
 )
-@click.option("--payload", metavar="JSON", help="A JSON object in place of the payload.")
-@click.option(
-    "--payload-file",
-    metavar="FILE",
-    shell_complete=files,
-    help='The same from a file; "-" is stdin.',
-)
+@payload_options("A JSON object in place of the payload.", 'The same from a file; "-" is stdin.')
 @replanning
 @click.option("--unset", multiple=True, metavar="KEY", help="Remove a key of the payload.")
 @click.option(

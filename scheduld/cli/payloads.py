@@ -6,18 +6,33 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from scheduld import payload as codec
+from scheduld.cli.completing import files
 from scheduld.errors import InvalidInput
 from scheduld.names import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Most bytes that are read of a file or of stdin: four times the largest `max_payload`."""
 SHORT_PAYLOAD = 8192
 """A longer one is not printed in a command to repeat, in characters."""
 STDIN = "-"
+
+
+def payload_options(
+    meaning: str = "A JSON object.", file: str = 'File with a JSON object; "-" is stdin.'
+) -> Callable[[Any], Any]:
+    """Declare --payload and --payload-file, with their help texts."""
+
+    def declared(command: Any) -> Any:
+        from_file = click.option("--payload-file", metavar="FILE", shell_complete=files, help=file)
+        return click.option("--payload", metavar="JSON", help=meaning)(from_file(command))
+
+    return declared
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _CONFLICTS = ("error", "keep", "replace")
 MOST_NEXT = 10_000
 MOST_RECORDS = 100_000
-DEFAULT_RATE = "10/s"
 
 
 class ScheduleRequests:
