@@ -13,8 +13,6 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from croniter import CroniterError, croniter
-
 from scheduld.calendar.rule import later
 from scheduld.calendar.zones import DAY_MS, FIRST_MS, LAST_MS, from_datetime, to_datetime
 from scheduld.errors import RuleBroken
@@ -95,13 +93,15 @@ class Walls:
                 self._engine = self._build()
             try:
                 found = self._engine.get_next(datetime, start_time=to_datetime(wall))
-            except (CroniterError, ValueError, OverflowError) as error:
+            except (ValueError, OverflowError) as error:  # those of croniter are ValueErrors
                 if wall < _SURE_MS:
                     raise RuleBroken(f"no next time of {self._spec} is found: {error}") from error
                 return None  # there is none up to the end of the calendar
         return from_datetime(found)
 
     def _build(self) -> Any:
+        from croniter import croniter  # most daemons have no expression, and it takes 20 ms
+
         spec, days = self._spec, self._spec.days
         dates, weekdays = "*", "*"
         # croniter takes a full list for `*`, which then would no longer match on its own.
