@@ -6,11 +6,14 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.chaos import drain
 from tests.support.daemons import DaemonProcess
 from tests.support.servers import start_server
 
 
+@pytest.mark.proof
 def test_connections_and_descriptors_stay_the_same(tmp_path: Path) -> None:
     """Two thousand tasks, a third of which raise and a tenth of which time out, cost none."""
     with (

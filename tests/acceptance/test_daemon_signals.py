@@ -33,6 +33,7 @@ def site(tmp_path: Path, server: RunningServer, **core: object) -> Site:
     )
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_idle_daemon_ends_within_a_second(
     tmp_path: Path, valkey_server: RunningServer, number: signal.Signals

@@ -205,6 +205,7 @@ def test_a_client_of_asyncio_that_nobody_closes(suite: Path) -> None:
     assert "4 passed" in told
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("more", [(), ("-n", "2")])
 def test_fixtures(suite: Path, more: tuple[str, ...]) -> None:
     """The fixtures work in a suite of a user's own, in parallel too."""
